@@ -1,1 +1,100 @@
-//! placeholder
+//! The port to an engine: what the reconciler asks of it, whoever answers.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use argus_core::ident::ContainerId;
+use argus_core::observed::Sighting;
+use argus_core::outcome::{ActError, Done};
+use argus_core::plan::Act;
+use futures::stream::BoxStream;
+
+/// An engine that can be watched and acted on.
+///
+/// Every act can be repeated: what is already so is success. Removal and stop look at the labels again first.
+pub trait Backend: Send + Sync + 'static {
+    /// Sightings for ever: subscribes, lists, and does so again by itself after every loss. Called once.
+    fn watch(&self) -> BoxStream<'static, Sighting>;
+
+    /// Asks the running watch for a full list soon; many requests make one list.
+    fn look_again(&self);
+
+    /// Carries out one act. The caller sets the deadline; dropping the future abandons the call, not its effect.
+    fn act(
+        &self,
+        act: &Act,
+        progress: &dyn Progress,
+    ) -> impl Future<Output = Result<Done, ActError>> + Send;
+
+    /// Log lines of a container, oldest first.
+    fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>>;
+
+    /// Runs a command inside a container and waits for it.
+    fn exec(
+        &self,
+        id: &ContainerId,
+        command: &[String],
+    ) -> impl Future<Output = Result<ExecResult, ActError>> + Send;
+
+    /// What the engine says of itself.
+    fn about(&self) -> impl Future<Output = Result<About, ActError>> + Send;
+}
+
+/// Hears how far a pull or a build has come.
+pub trait Progress: Send + Sync {
+    /// One line for people, such as `layer 3/7 12.1 MB of 40 MB` or `Step 2/5 : COPY`.
+    fn say(&self, line: &str);
+}
+
+/// Nobody listens.
+impl Progress for () {
+    fn say(&self, _line: &str) {}
+}
+
+/// Which log lines are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogQuery {
+    /// Only the last so many lines.
+    pub tail: Option<u32>,
+    /// Go on until the container ends.
+    pub follow: bool,
+    /// With the engine's time in front.
+    pub timestamps: bool,
+}
+
+/// One line of output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// It came from stderr.
+    pub stderr: bool,
+    /// Text without its line end, cut to 64 KiB.
+    pub text: String,
+}
+
+/// What came of a command in a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecResult {
+    /// Exit code.
+    pub exit_code: i64,
+    /// Its output, both streams, cut to 4 KiB.
+    pub output: String,
+}
+
+/// What an engine says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct About {
+    /// Version of the engine.
+    pub version: String,
+    /// Highest API version it speaks.
+    pub api_version: String,
+    /// Where it keeps its data.
+    pub data_root: String,
+    /// How it is reached.
+    pub endpoint: String,
+    /// Further facts by name.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// Pulls and builds may take as long as they show progress; everything else has one deadline per verb.
+pub const NO_PROGRESS: Duration = Duration::from_secs(120);

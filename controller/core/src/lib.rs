@@ -1,1 +1,10 @@
-//! placeholder
+//! The brain of Argus: pure planning, memory, admission and status, without I/O, clock or randomness.
+
+pub mod backoff;
+pub mod desired;
+pub mod ident;
+pub mod labels;
+pub mod observed;
+pub mod outcome;
+pub mod plan;
+pub mod time;

@@ -1,0 +1,36 @@
+//! Verdicts of probes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ident::ContainerId;
+use crate::time::Timestamp;
+
+/// Verdicts by container; a container without an entry has not been probed.
+pub type HealthBook = BTreeMap<ContainerId, Health>;
+
+/// What the probes of one container say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Since when.
+    pub since: Timestamp,
+    /// The run of the container it speaks of; a verdict on an earlier run says nothing.
+    pub started_at: Option<Timestamp>,
+    /// What the last probe said, cut to 4 KiB.
+    pub output: String,
+}
+
+/// A probe's verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Not decided.
+    Starting,
+    /// Enough successes in a row.
+    Healthy,
+    /// Enough failures in a row.
+    Unhealthy,
+}
