@@ -1,1 +1,23 @@
-//! placeholder
+//! The test harness: a private Docker engine, a running controller, a faulty wire between the two.
+//!
+//! Everything here belongs to tests. A harness that cannot do its part must end the test at once and say why, so it panics
+//! with a message instead of returning errors that every test would unwrap.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a harness that cannot do its part ends the test with a message"
+)]
+
+pub mod binary;
+pub mod controller;
+pub mod engine;
+pub mod http;
+pub mod image;
+pub mod proxy;
+pub mod wait;
+
+pub use controller::Controller;
+pub use engine::{Options, PrivateEngine};
+pub use proxy::Proxy;

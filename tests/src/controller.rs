@@ -1,0 +1,224 @@
+//! The real `argus` binary, running beside a private engine.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{PrivateEngine, binary, wait};
+
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// How the controller is started; the folders are made when they are missing.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Where specs lie; a folder of its own when not given.
+    pub specs: Option<PathBuf>,
+    /// The state folder; a folder of its own when not given.
+    pub state: Option<PathBuf>,
+    /// `DOCKER_HOST`, when it is not the engine's own socket (a [`crate::Proxy`], for one).
+    pub host: Option<String>,
+    /// Further arguments of `argus run`.
+    pub args: Vec<String>,
+    /// Further variables.
+    pub env: Vec<(String, String)>,
+}
+
+/// A controller process with its two folders. Dropping it kills the process; the engine removes the folders.
+#[derive(Debug)]
+pub struct Controller<'e> {
+    engine: &'e PrivateEngine,
+    options: RunOptions,
+    /// Where specs lie.
+    pub specs: PathBuf,
+    /// The state folder.
+    pub state: PathBuf,
+    log: PathBuf,
+    process: Mutex<Option<Child>>,
+}
+
+impl<'e> Controller<'e> {
+    /// Starts `argus run` in the engine's network namespace.
+    #[must_use]
+    pub fn start(engine: &'e PrivateEngine, options: RunOptions) -> Self {
+        let controller = Self::prepare(engine, options);
+        controller.start_again();
+        controller
+    }
+
+    /// Makes the folders, starts nothing yet: for specs that must lie there first.
+    #[must_use]
+    pub fn prepare(engine: &'e PrivateEngine, options: RunOptions) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let home = engine.scratch(&format!("c{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let specs = options.specs.clone().unwrap_or_else(|| home.join("specs"));
+        let state = options.state.clone().unwrap_or_else(|| home.join("state"));
+        fs::create_dir_all(&specs).expect("a specs folder");
+        fs::create_dir_all(&state).expect("a state folder");
+        Self { engine, options, specs, state, log: home.join("log"), process: Mutex::new(None) }
+    }
+
+    /// Starts the process after [`Self::prepare`], [`Self::kill9`] or [`Self::stop`], on the same folders.
+    pub fn start_again(&self) {
+        let mut process = self.process();
+        assert!(process.is_none(), "the controller runs already");
+        let log = File::options().create(true).append(true).open(&self.log).expect("a log file");
+        let mut command = self.command();
+        command.arg("run").arg("--specs").arg(&self.specs).arg("--state").arg(&self.state);
+        command.args(&self.options.args).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        *process = Some(command.spawn().expect("argus starts"));
+    }
+
+    /// Runs another command of the CLI against the same folders, with `--state` given by its variable.
+    pub fn cli(&self, args: &[&str]) -> Output {
+        self.command().args(args).stdin(Stdio::null()).output().expect("argus runs")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.engine.command_in_netns(binary::argus());
+        let host = self.options.host.clone().unwrap_or_else(|| self.engine.host());
+        command.env("DOCKER_HOST", host).env_remove("DOCKER_CONTEXT").env("NO_COLOR", "1");
+        command.env("ARGUS_STATE", &self.state).env("ARGUS_SPECS", &self.specs);
+        command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Writes a spec the way an editor does: beside, then renamed over. `name` is relative to the specs folder.
+    pub fn write_spec(&self, name: &str, text: &str) {
+        let path = self.specs.join(name);
+        fs::create_dir_all(path.parent().expect("a spec lies in a folder")).expect("a folder for the spec");
+        let beside = path.with_extension("yaml.new");
+        fs::write(&beside, text).expect("a spec can be written");
+        fs::rename(&beside, &path).expect("a spec can be renamed");
+    }
+
+    /// Removes a spec.
+    pub fn remove_spec(&self, name: &str) {
+        fs::remove_file(self.specs.join(name)).expect("the spec is there");
+    }
+
+    /// The status document of an environment; `Null` while there is none. Half a document ends the test.
+    #[must_use]
+    pub fn status(&self, environment: &str) -> Value {
+        read_json(&self.state.join("environments").join(format!("{environment}.json")))
+    }
+
+    /// The document `controller.json`.
+    #[must_use]
+    pub fn controller_status(&self) -> Value {
+        read_json(&self.state.join("controller.json"))
+    }
+
+    /// Waits until the phase of an environment is `Ready` for the revision last observed; the status then.
+    pub fn wait_ready(&self, environment: &str, limit: Duration) -> Value {
+        self.wait_status(environment, limit, "is Ready", |status| status["phase"] == "Ready")
+    }
+
+    /// Waits until the status of an environment satisfies `holds`; the status then.
+    pub fn wait_status(
+        &self,
+        environment: &str,
+        limit: Duration,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let mut last = Value::Null;
+        let found = wait::poll(limit, || {
+            self.must_run();
+            last = self.status(environment);
+            holds(&last).then(|| last.clone())
+        });
+        found.unwrap_or_else(|| {
+            panic!("waited {limit:?} in vain: {environment} {what}; status: {last:#}\n{}", self.tail())
+        })
+    }
+
+    /// Waits for any condition; shows the log's end when it does not come.
+    pub fn wait_until<T>(&self, limit: Duration, what: &str, question: impl FnMut() -> Option<T>) -> T {
+        wait::poll(limit, question)
+            .unwrap_or_else(|| panic!("waited {limit:?} in vain: {what}\n{}", self.tail()))
+    }
+
+    /// The service `name` in a status document; `Null` when it is not there.
+    #[must_use]
+    pub fn service(status: &Value, name: &str) -> Value {
+        let services = status["services"].as_array().map(Vec::as_slice).unwrap_or_default();
+        services.iter().find(|service| service["name"] == name).cloned().unwrap_or(Value::Null)
+    }
+
+    /// Kills the process with SIGKILL.
+    pub fn kill9(&self) {
+        self.end(Signal::KILL);
+    }
+
+    /// Stops the process with SIGTERM; its exit status.
+    pub fn stop(&self) -> ExitStatus {
+        self.end(Signal::TERM)
+    }
+
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: Signal) {
+        let process = self.process();
+        let child = process.as_ref().expect("the controller runs");
+        kill_process(Pid::from_child(child), signal).expect("our own child takes a signal");
+    }
+
+    /// Waits until the process ends by itself; its exit status.
+    pub fn wait_exit(&self, limit: Duration) -> ExitStatus {
+        let mut child = self.process().take().expect("the controller runs");
+        let ended = wait::poll(limit, || child.try_wait().expect("our own child"));
+        ended.unwrap_or_else(|| {
+            drop(child.kill());
+            drop(child.wait());
+            panic!("argus did not end in {limit:?}:\n{}", self.tail())
+        })
+    }
+
+    /// Everything the process wrote.
+    #[must_use]
+    pub fn logs(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn end(&self, signal: Signal) -> ExitStatus {
+        self.signal(signal);
+        self.wait_exit(STOP_LIMIT)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Child>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn must_run(&self) {
+        if let Some(child) = self.process().as_mut() {
+            let ended = child.try_wait().expect("our own child");
+            assert!(ended.is_none(), "argus ended with {ended:?}:\n{}", self.tail());
+        }
+    }
+
+    fn tail(&self) -> String {
+        let logs = self.logs();
+        let lines: Vec<&str> = logs.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+impl Drop for Controller<'_> {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.process().take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+fn read_json(path: &Path) -> Value {
+    let Ok(bytes) = fs::read(path) else { return Value::Null };
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{} is half a document: {error}", path.display()))
+}

@@ -1,0 +1,303 @@
+//! A private Docker engine of the test run, in its own network namespace.
+//!
+//! The host's engine, its iptables and its containers are never touched. A watchdog process owns the cleaning up: it waits at
+//! the end of a pipe for the owner to stop or to die, so that nothing stays behind even after SIGKILL.
+
+mod slot;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::http::{self, Answer};
+use crate::{binary, wait};
+use slot::Slot;
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const CALL_LIMIT: Duration = Duration::from_secs(30);
+
+/// How the daemon is started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// One docker-proxy process per published port, as Docker's default has it.
+    pub userland_proxy: bool,
+    /// Containers survive a restart of the daemon.
+    pub live_restore: bool,
+    /// Further arguments of dockerd.
+    pub args: Vec<String>,
+    /// Folder with another engine version's programs (`dockerd`, `containerd`, `runc`), put first on PATH.
+    pub programs: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { userland_proxy: true, live_restore: false, args: Vec::new(), programs: None }
+    }
+}
+
+/// A running private engine; dropping it removes every trace of it.
+#[derive(Debug)]
+pub struct PrivateEngine {
+    slot: Slot,
+    options: Options,
+    daemon: Mutex<Option<Child>>,
+    watchdog: Child,
+}
+
+impl PrivateEngine {
+    /// Starts an engine with Docker's defaults.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(Options::default())
+    }
+
+    /// Starts an engine as told; also removes what earlier test runs left behind.
+    #[must_use]
+    pub fn start_with(options: Options) -> Self {
+        need_root_and_programs();
+        let slot = Slot::take();
+        let watchdog = slot.spawn_watchdog();
+        slot.make_network();
+        let engine = Self { slot, options, daemon: Mutex::new(None), watchdog };
+        engine.start_again();
+        engine
+    }
+
+    /// One engine for all tests of this binary. The watchdog removes it when the process ends.
+    pub fn shared() -> &'static Self {
+        static SHARED: OnceLock<PrivateEngine> = OnceLock::new();
+        SHARED.get_or_init(Self::start)
+    }
+
+    /// The API socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.slot.root.join("docker.sock")
+    }
+
+    /// The value for `DOCKER_HOST`.
+    #[must_use]
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Name of the network namespace.
+    #[must_use]
+    pub fn netns(&self) -> &str {
+        &self.slot.name
+    }
+
+    /// The address under which published ports (0.0.0.0) are reached from outside the namespace.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.slot.inner_address()
+    }
+
+    /// A folder that lives as long as the engine, short enough for unix sockets.
+    #[must_use]
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        let folder = self.slot.root.join("t").join(name);
+        fs::create_dir_all(&folder).expect("a scratch folder can be made");
+        folder
+    }
+
+    /// What the daemon has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.slot.root.join("dockerd.log")).unwrap_or_default()
+    }
+
+    /// Runs the docker CLI against this engine.
+    pub fn docker(&self, args: &[&str]) -> Output {
+        let program = binary::find("docker").expect("a docker CLI; hint: ./scripts/setup");
+        let mut command = self.command_in_netns(program);
+        command.args(args).env("DOCKER_HOST", self.host()).env_remove("DOCKER_CONTEXT").stdin(Stdio::null());
+        command.env("DOCKER_BUILDKIT", "0").env("DOCKER_CLI_HINTS", "false");
+        command.output().expect("the docker CLI runs")
+    }
+
+    /// Like [`Self::docker`], but must succeed; standard output, trimmed.
+    pub fn docker_ok(&self, args: &[&str]) -> String {
+        let output = self.docker(args);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "docker {args:?}: {err}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// One API call, body and answer as JSON. An engine that does not answer ends the test.
+    pub fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        let bytes = body.map(|value| value.to_string().into_bytes()).unwrap_or_default();
+        self.upload(method, path, "application/json", &bytes)
+    }
+
+    /// One API call with a body of any kind (a tar, for one).
+    pub fn upload(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Answer {
+        http::request(&self.socket(), method, path, kind, body, CALL_LIMIT)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    /// All containers, as `GET /containers/json?all=1` has them.
+    pub fn containers(&self) -> Vec<Value> {
+        list(self.api("GET", "/containers/json?all=1", None).json())
+    }
+
+    /// All containers that carry `label` (`key` or `key=value`).
+    pub fn containers_with(&self, label: &str) -> Vec<Value> {
+        let filter = format!("%7B%22label%22%3A%5B%22{}%22%5D%7D", label.replace('=', "%3D"));
+        list(self.api("GET", &format!("/containers/json?all=1&filters={filter}"), None).json())
+    }
+
+    /// The inspect document of a container, by name or id; `None` when there is no such container.
+    pub fn inspect(&self, container: &str) -> Option<Value> {
+        let answer = self.api("GET", &format!("/containers/{container}/json"), None);
+        answer.ok().then(|| answer.json())
+    }
+
+    /// A command that will run inside the engine's network namespace, where published ports are on 127.0.0.1.
+    pub fn command_in_netns(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.netns())).arg("--").arg(program);
+        command
+    }
+
+    /// Whether the daemon answers a ping within a second.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        let limit = Duration::from_secs(1);
+        let answer = http::request(&self.socket(), "GET", "/_ping", "text/plain", b"", limit);
+        answer.is_ok_and(|answer| answer.status == 200)
+    }
+
+    /// Starts the daemon after [`Self::kill9`] or [`Self::stop`], and waits until it answers.
+    pub fn start_again(&self) {
+        let mut daemon = self.daemon();
+        assert!(daemon.is_none(), "the daemon runs already");
+        let mut child = self.spawn_daemon();
+        let up = wait::poll(START_LIMIT, || match child.try_wait() {
+            Ok(None) => self.answers().then_some(true),
+            _ => Some(false),
+        });
+        assert!(up == Some(true), "dockerd did not come up:\n{}", self.log());
+        *daemon = Some(child);
+    }
+
+    /// Ends the daemon in good order (SIGTERM), as `systemctl stop docker` does.
+    pub fn stop(&self) {
+        self.end(Signal::TERM);
+    }
+
+    /// Ends the daemon in good order and starts it again.
+    pub fn restart(&self) {
+        self.stop();
+        self.start_again();
+    }
+
+    /// Kills the daemon with SIGKILL; its containers go on running.
+    pub fn kill9(&self) {
+        self.end(Signal::KILL);
+    }
+
+    /// Freezes the daemon: it accepts connections and answers nothing.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Thaws a frozen daemon; what was asked meanwhile is carried out now.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn daemon(&self) -> MutexGuard<'_, Option<Child>> {
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let daemon = self.daemon();
+        let child = daemon.as_ref().expect("the daemon runs");
+        kill_process(Pid::from_child(child), signal).expect("our own child takes a signal");
+    }
+
+    fn end(&self, signal: Signal) {
+        self.signal(signal);
+        let mut child = self.daemon().take().expect("the daemon runs");
+        let ended = wait::poll(START_LIMIT, || child.try_wait().ok().flatten());
+        assert!(ended.is_some(), "dockerd did not end:\n{}", self.log());
+        // A daemon refuses to start while a pid file names a living process, and so does its containerd.
+        let containerd = self.slot.root.join("exec/containerd/containerd.pid");
+        wait::until(START_LIMIT, "containerd ends with its daemon", || (!lives(&containerd)).then_some(()));
+        drop(fs::remove_file(containerd));
+        drop(fs::remove_file(self.slot.root.join("dockerd.pid")));
+    }
+
+    fn spawn_daemon(&self) -> Child {
+        let root = &self.slot.root;
+        let log = File::options().create(true).append(true).open(root.join("dockerd.log")).expect("a log file");
+        let config = root.join("daemon.json");
+        fs::write(&config, "{}").expect("a configuration file");
+        let mut command = self.command_in_netns("dockerd");
+        let path = |name: &str| root.join(name).display().to_string();
+        command
+            .args(["--config-file", &path("daemon.json"), "--data-root", &path("data")])
+            .args(["--exec-root", &path("exec"), "--pidfile", &path("dockerd.pid"), "--host", &self.host()])
+            .args(["--bip", "172.31.0.1/24", "--default-address-pool", "base=172.30.0.0/16,size=24"])
+            .args(["--exec-opt", "native.cgroupdriver=cgroupfs", "--shutdown-timeout", "5"])
+            .arg(format!("--cgroup-parent=/{}", self.slot.name))
+            .arg(format!("--userland-proxy={}", self.options.userland_proxy))
+            .args(self.options.live_restore.then_some("--live-restore"))
+            .args(&self.options.args)
+            .env("PATH", self.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log);
+        command.spawn().expect("dockerd starts; hint: ./scripts/setup")
+    }
+
+    fn path(&self) -> String {
+        let given = std::env::var("PATH").unwrap_or_default();
+        let first = self.options.programs.iter().map(|folder| format!("{}:", folder.display()));
+        format!("{}{given}:/usr/sbin:/usr/bin:/sbin:/bin", first.collect::<String>())
+    }
+}
+
+impl Drop for PrivateEngine {
+    fn drop(&mut self) {
+        if std::thread::panicking() && std::env::var_os("ARGUS_TEST_ENGINE_LOG").is_some() {
+            eprintln!("{}", self.log());
+        }
+        drop(self.watchdog.stdin.take());
+        let cleaned = wait::poll(START_LIMIT, || self.watchdog.try_wait().ok().flatten());
+        if let Some(mut child) = self.daemon().take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+        if cleaned.is_none() {
+            eprintln!("the watchdog of {} did not end", self.slot.name);
+        }
+    }
+}
+
+fn list(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        other => panic!("the engine answered no list: {other}"),
+    }
+}
+
+/// Whether the process named in a pid file is there and is not a zombie.
+fn lives(pid_file: &Path) -> bool {
+    let Ok(text) = fs::read_to_string(pid_file) else { return false };
+    let stat = fs::read_to_string(format!("/proc/{}/stat", text.trim())).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+fn need_root_and_programs() {
+    assert!(rustix::process::geteuid().is_root(), "a private engine needs root (network namespaces)");
+    for program in ["dockerd", "nsenter", "ip", "iptables"] {
+        assert!(binary::find(program).is_some(), "no `{program}` on this machine; hint: ./scripts/setup");
+    }
+}

@@ -1,0 +1,269 @@
+//! A wire that can fail: a unix socket in front of the engine's, which counts requests and breaks them on demand.
+//!
+//! Bytes pass through untouched. Only the heads of requests are read, to know what is asked.
+
+mod framing;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+pub use framing::class_of;
+use framing::{Framing, Piece};
+
+/// How a request is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection is closed before the engine hears of it: surely not done.
+    CloseBefore,
+    /// The engine hears of it, the answer is lost: done, and the client cannot know.
+    CloseAfter,
+    /// Neither side hears of the other until [`Proxy::heal`].
+    Hang,
+}
+
+/// One request that came by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Method and path with ids replaced, as `POST /containers/*/start`.
+    pub class: String,
+    /// Method and path with its query, as sent.
+    pub request: String,
+}
+
+#[derive(Default)]
+struct State {
+    seen: Vec<Seen>,
+    faults: Vec<(String, Fault, usize)>,
+    live: BTreeMap<u64, Live>,
+    next: u64,
+    refusing: bool,
+    hanging: bool,
+    healed: u64,
+}
+
+struct Live {
+    client: UnixStream,
+    engine: UnixStream,
+    class: String,
+    swallow: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks while everything hangs.
+    fn gate(&self) {
+        let mut state = self.lock();
+        while state.hanging {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn hang_until_healed(&self) {
+        let mut state = self.lock();
+        let round = state.healed;
+        while state.healed == round {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The proxy; it serves until it is dropped.
+pub struct Proxy {
+    socket: PathBuf,
+    shared: Arc<Shared>,
+}
+
+impl Proxy {
+    /// Listens at `socket` for clients of the engine at `engine`.
+    #[must_use]
+    pub fn start(socket: &Path, engine: &Path) -> Self {
+        drop(std::fs::remove_file(socket));
+        let listener = UnixListener::bind(socket).expect("the proxy's socket can be bound");
+        let shared = Arc::new(Shared::default());
+        let (theirs, engine) = (Arc::clone(&shared), engine.to_owned());
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                if !theirs.lock().refusing {
+                    serve(&theirs, client, &engine);
+                }
+            }
+        });
+        Self { socket: socket.to_owned(), shared }
+    }
+
+    /// The value for `DOCKER_HOST`.
+    #[must_use]
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.socket.display())
+    }
+
+    /// Every request so far, in order.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.shared.lock().seen.clone()
+    }
+
+    /// How many requests came by, by class.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for seen in &self.shared.lock().seen {
+            *counts.entry(seen.class.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The requests that change something: all but GET and HEAD.
+    #[must_use]
+    pub fn writes(&self) -> Vec<Seen> {
+        let reads = |seen: &Seen| seen.class.starts_with("GET ") || seen.class.starts_with("HEAD ");
+        self.seen().into_iter().filter(|seen| !reads(seen)).collect()
+    }
+
+    /// Forgets what was counted.
+    pub fn reset_counts(&self) {
+        self.shared.lock().seen.clear();
+    }
+
+    /// Breaks the next `times` requests whose class starts with `class`.
+    pub fn inject(&self, class: &str, fault: Fault, times: usize) {
+        self.shared.lock().faults.push((class.to_owned(), fault, times));
+    }
+
+    /// Cuts every connection whose latest request's class starts with `class`; how many there were. `GET /events` is the watch.
+    pub fn cut(&self, class: &str) -> usize {
+        let state = self.shared.lock();
+        let hit: Vec<_> = state.live.values().filter(|live| live.class.starts_with(class)).collect();
+        hit.iter().for_each(|live| live.close());
+        hit.len()
+    }
+
+    /// Closes each new connection at once, and all those there are.
+    pub fn refuse(&self) {
+        self.shared.lock().refusing = true;
+        self.cut("");
+    }
+
+    /// Lets nothing through in either direction; connections stay open, as with a frozen engine.
+    pub fn hang(&self) {
+        self.shared.lock().hanging = true;
+    }
+
+    /// Ends every fault.
+    pub fn heal(&self) {
+        let mut state = self.shared.lock();
+        state.refusing = false;
+        state.hanging = false;
+        state.faults.clear();
+        state.healed += 1;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.heal();
+        self.refuse();
+        drop(std::fs::remove_file(&self.socket));
+    }
+}
+
+impl Live {
+    fn close(&self) {
+        drop(self.client.shutdown(Shutdown::Both));
+        drop(self.engine.shutdown(Shutdown::Both));
+    }
+}
+
+fn serve(shared: &Arc<Shared>, client: UnixStream, engine: &Path) {
+    let Ok(upstream) = UnixStream::connect(engine) else { return };
+    let (Ok(client_too), Ok(upstream_too)) = (client.try_clone(), upstream.try_clone()) else { return };
+    let (Ok(client_out), Ok(upstream_in)) = (client.try_clone(), upstream.try_clone()) else { return };
+    let id = {
+        let mut state = shared.lock();
+        state.next += 1;
+        let id = state.next;
+        let live = Live { client: client_too, engine: upstream_too, class: String::new(), swallow: false };
+        state.live.insert(id, live);
+        id
+    };
+    let there = Arc::clone(shared);
+    std::thread::spawn(move || {
+        pass_requests(&there, id, client, upstream);
+    });
+    let back = Arc::clone(shared);
+    std::thread::spawn(move || {
+        pass_answers(&back, id, upstream_in, client_out);
+        if let Some(live) = back.lock().live.remove(&id) {
+            live.close();
+        }
+    });
+}
+
+fn pass_requests(shared: &Shared, id: u64, mut client: UnixStream, mut engine: UnixStream) {
+    let mut framing = Framing::default();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let Ok(count @ 1..) = client.read(&mut buffer) else { break };
+        shared.gate();
+        for piece in framing.feed(&buffer[..count]) {
+            let sent = match piece {
+                Piece::Request { class, request } => {
+                    let fault = note(shared, id, class, request);
+                    if fault == Some(Fault::Hang) {
+                        shared.hang_until_healed();
+                    }
+                    fault != Some(Fault::CloseBefore)
+                }
+                Piece::Bytes(bytes) => engine.write_all(&bytes).is_ok(),
+            };
+            if !sent {
+                drop(client.shutdown(Shutdown::Both));
+                drop(engine.shutdown(Shutdown::Both));
+                return;
+            }
+        }
+    }
+    // A client that half-closes (an attach, a build's context) still wants its answer.
+    drop(engine.shutdown(Shutdown::Write));
+}
+
+fn pass_answers(shared: &Shared, id: u64, mut engine: UnixStream, mut client: UnixStream) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(count @ 1..) = engine.read(&mut buffer) {
+        shared.gate();
+        let swallow = shared.lock().live.get(&id).is_none_or(|live| live.swallow);
+        if swallow || client.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+}
+
+/// Counts a request and says how it is to be broken, if at all.
+fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Fault> {
+    let mut state = shared.lock();
+    let hit = state.faults.iter_mut().find(|(wanted, _, left)| *left > 0 && class.starts_with(wanted.as_str()));
+    let fault = hit.map(|(_, fault, left)| {
+        *left -= 1;
+        *fault
+    });
+    if let Some(live) = state.live.get_mut(&id) {
+        live.class.clone_from(&class);
+        live.swallow = fault == Some(Fault::CloseAfter);
+    }
+    state.seen.push(Seen { class, request });
+    fault
+}

@@ -1,0 +1,159 @@
+//! The harness itself, on a real engine: what it promises to every other test.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use argus_tests::proxy::{Fault, class_of};
+use argus_tests::{Options, PrivateEngine, Proxy, http, wait};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn run_container(engine: &PrivateEngine, name: &str) {
+    engine.docker_ok(&["run", "-d", "--init", "--name", name, "busybox:local"]);
+}
+
+fn running(engine: &PrivateEngine, name: &str) -> bool {
+    engine.inspect(name).is_some_and(|found| found["State"]["Running"] == true)
+}
+
+fn exists(path: &str) -> bool {
+    Path::new(path).exists()
+}
+
+#[test]
+fn an_engine_starts_serves_and_leaves_nothing_behind() {
+    let (took, engine) = wait::timed(PrivateEngine::start);
+    println!("started in {took:?}");
+    engine.make_busybox_image("busybox:local", &[]);
+    run_container(&engine, "one");
+    assert!(running(&engine, "one"));
+    let (netns, socket) = (engine.netns().to_owned(), engine.socket());
+    let pid = engine.inspect("one").unwrap()["State"]["Pid"].to_string();
+    assert!(exists(&format!("/run/netns/{netns}")) && exists(&format!("/proc/{pid}")));
+    let (took, ()) = wait::timed(|| drop(engine));
+    println!("removed in {took:?}");
+    assert!(!socket.exists() && !socket.parent().unwrap().exists());
+    assert!(!exists(&format!("/run/netns/{netns}")) && !exists(&format!("/sys/class/net/{netns}-h")));
+    assert!(!exists(&format!("/proc/{pid}")), "the container's process is gone");
+}
+
+#[test]
+fn a_published_port_answers_on_loopback_of_the_namespace() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image("web:local", &[r#"CMD ["httpd", "-f", "-p", "80", "-h", "/bin"]"#]);
+    engine.docker_ok(&["run", "-d", "--name", "web", "-p", "127.0.0.1:18080:80", "web:local"]);
+    wait::until(LIMIT, "the port answers", || {
+        let mut client = engine.command_in_netns("busybox");
+        let output = client.args(["wget", "-q", "-O", "-", "http://127.0.0.1:18080/sh"]).output().unwrap();
+        output.status.success().then_some(())
+    });
+    engine.docker_ok(&["rm", "-f", "web"]);
+}
+
+#[test]
+fn a_killed_daemon_comes_back_with_what_it_had() {
+    let engine = PrivateEngine::start_with(Options { live_restore: true, ..Options::default() });
+    engine.make_busybox_image("busybox:local", &[]);
+    run_container(&engine, "survivor");
+    engine.kill9();
+    assert!(!engine.answers());
+    engine.start_again();
+    assert!(running(&engine, "survivor"), "live-restore keeps it");
+    engine.restart();
+    assert!(running(&engine, "survivor"));
+    engine.freeze();
+    assert!(!engine.answers(), "a frozen daemon does not answer");
+    engine.thaw();
+    wait::until(LIMIT, "a thawed daemon answers", || engine.answers().then_some(()));
+}
+
+/// Run by the next test as a process of its own.
+#[test]
+fn helper_that_is_killed_while_it_has_an_engine() {
+    if std::env::var_os("ARGUS_HARNESS_HELPER").is_none() {
+        return;
+    }
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image("busybox:local", &[]);
+    run_container(&engine, "orphan");
+    println!("\nengine {} {}", engine.netns(), engine.socket().display());
+    std::io::stdout().flush().unwrap();
+    wait::all_the_while(Duration::from_secs(60), "we live", || true);
+}
+
+#[test]
+fn a_killed_test_process_leaves_nothing_behind() {
+    use std::io::{BufRead, BufReader};
+    let mut helper = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "helper_that_is_killed_while_it_has_an_engine", "--nocapture"])
+        .env("ARGUS_HARNESS_HELPER", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(helper.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.skip_while(|line| !line.starts_with("engine ")).next().expect("the helper has an engine");
+    let words: Vec<&str> = line.split(' ').collect();
+    let (netns, socket) = (format!("/run/netns/{}", words[1]), words[2].to_owned());
+    assert!(exists(&netns) && exists(&socket));
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    let root = Path::new(&socket).parent().unwrap();
+    wait::until(LIMIT, "the watchdog cleans up", || (!exists(&netns) && !root.exists()).then_some(()));
+}
+
+#[test]
+fn the_proxy_counts_and_breaks_what_it_is_told() {
+    let engine = PrivateEngine::shared();
+    let socket = engine.scratch("proxy").join("p.sock");
+    let proxy = Proxy::start(&socket, &engine.socket());
+    let get = |path: &str| http::request(&socket, "GET", path, "text/plain", b"", Duration::from_secs(2));
+    assert_eq!(get("/v1.41/containers/json?all=1").unwrap().status, 200);
+    assert_eq!(get("/containers/nobody/json").unwrap().status, 404);
+    assert_eq!(proxy.counts()["GET /containers/json"], 1);
+    assert_eq!(proxy.counts()["GET /containers/*/json"], 1);
+    assert!(proxy.writes().is_empty());
+
+    proxy.inject("POST /volumes/create", Fault::CloseBefore, 1);
+    proxy.inject("POST /volumes/create", Fault::CloseAfter, 1);
+    let create = |name: &str| {
+        let body = format!("{{\"Name\":\"{name}\"}}");
+        http::request(&socket, "POST", "/volumes/create", "application/json", body.as_bytes(), LIMIT)
+    };
+    assert!(create("never").is_err() && create("unknown").is_err());
+    assert_eq!(get("/volumes/never").unwrap().status, 404, "closed before the engine heard of it");
+    assert_eq!(get("/volumes/unknown").unwrap().status, 200, "done, though the client saw an error");
+    assert_eq!(create("clean").unwrap().status, 201);
+    assert_eq!(proxy.writes().len(), 3);
+
+    let mut watch = UnixStream::connect(&socket).unwrap();
+    watch.write_all(b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n").unwrap();
+    wait::until(LIMIT, "the watch is counted", || proxy.counts().contains_key("GET /events").then_some(()));
+    assert_eq!(proxy.cut("GET /events"), 1);
+    proxy.hang();
+    assert!(get("/_ping").is_err(), "a hanging wire times out");
+    proxy.heal();
+    assert_eq!(get("/_ping").unwrap().status, 200);
+    proxy.refuse();
+    assert!(get("/_ping").is_err());
+}
+
+#[test]
+fn a_request_is_known_by_its_class() {
+    let cases = [
+        ("/v1.41/containers/abc/start", "POST /containers/*/start"),
+        ("/containers/create?name=x", "POST /containers/create"),
+        ("/networks/abc", "POST /networks/*"),
+        ("/networks/abc/connect", "POST /networks/*/connect"),
+        ("/v1.50/images/host:5000/a/b:1/json", "POST /images/*/json"),
+        ("/images/json", "POST /images/json"),
+        ("/volumes", "POST /volumes"),
+        ("/build?t=x", "POST /build"),
+    ];
+    for (path, class) in cases {
+        assert_eq!(class_of("POST", path), class, "{path}");
+    }
+}
