@@ -1,0 +1,39 @@
+# One verb each; every recipe is a script or a cargo command that works without just.
+
+# what there is to do
+default:
+    @just --list
+
+# install what is missing (Debian packages, cargo tools)
+setup:
+    ./scripts/setup
+
+# the whole tour on this machine: build, run the examples, kill a container, clean up
+demo *args:
+    ./scripts/demo {{args}}
+
+# all that CI runs
+test *args:
+    ./scripts/test {{args}}
+
+# start a Docker engine when none answers
+engine *args:
+    ./scripts/engine {{args}}
+
+# format, then lint as CI does
+lint:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# the quick tests: no engine needed
+quick:
+    cargo test --workspace --lib
+    cargo test -p argus-tests --test tidy
+
+# accept new snapshots after reading them
+review:
+    cargo insta review
+
+# the API docs
+doc:
+    cargo doc --workspace --no-deps --open
