@@ -1,0 +1,1 @@
+//! The JSON Schemas and the CRD, generated from the types.

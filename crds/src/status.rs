@@ -1,0 +1,1 @@
+//! What agents read in the status files.
