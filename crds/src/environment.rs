@@ -25,7 +25,11 @@ pub struct E2eSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
     /// The services under test: a list, or a map from name to service. Declaration order is kept.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::service::list_or_map")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::service::list_or_map"
+    )]
     #[schemars(with = "ServicesShape")]
     pub services: Vec<Service>,
     /// Mock services by name; the name is their DNS name on the environment's network.
@@ -77,12 +81,24 @@ pub struct Declared<'a> {
 impl E2eSpec {
     /// The services that count, in declaration order: those of `services`, else the one of `service`.
     pub fn declared(&self) -> Vec<Declared<'_>> {
-        let named = |path: String, service| Declared { name: self.name_of(service), path, service };
+        let named = |path: String, service| Declared {
+            name: self.name_of(service),
+            path,
+            service,
+        };
         if self.services.is_empty() {
-            return self.service.iter().map(|service| named("service".to_owned(), service)).collect();
+            return self
+                .service
+                .iter()
+                .map(|service| named("service".to_owned(), service))
+                .collect();
         }
         let path = |index: usize| format!("services[{index}]");
-        self.services.iter().enumerate().map(|(index, service)| named(path(index), service)).collect()
+        self.services
+            .iter()
+            .enumerate()
+            .map(|(index, service)| named(path(index), service))
+            .collect()
     }
 
     /// The blocks of the Node tool that the file carries and Argus does not act on.
@@ -93,12 +109,23 @@ impl E2eSpec {
             ("plugins", &self.plugins),
             ("server", &self.server),
         ];
-        blocks.into_iter().filter(|(_, block)| block.is_some()).map(|(name, _)| name).collect()
+        blocks
+            .into_iter()
+            .filter(|(_, block)| block.is_some())
+            .map(|(name, _)| name)
+            .collect()
     }
 
     fn name_of<'a>(&'a self, service: &'a Service) -> &'a str {
-        let container = service.container.as_ref().map(|container| container.name.as_str());
-        service.name.as_deref().or(container).unwrap_or(&self.project.name)
+        let container = service
+            .container
+            .as_ref()
+            .map(|container| container.name.as_str());
+        service
+            .name
+            .as_deref()
+            .or(container)
+            .unwrap_or(&self.project.name)
     }
 }
 
@@ -149,7 +176,10 @@ pub struct PortRange {
 
 impl Default for PortRange {
     fn default() -> Self {
-        Self { low: 9000, high: 9999 }
+        Self {
+            low: 9000,
+            high: 9999,
+        }
     }
 }
 
@@ -229,7 +259,10 @@ pub struct Rollback {
 
 impl Default for Rollback {
     fn default() -> Self {
-        Self { auto: false, deadline: HumanDuration::from_secs(300) }
+        Self {
+            auto: false,
+            deadline: HumanDuration::from_secs(300),
+        }
     }
 }
 

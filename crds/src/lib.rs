@@ -17,12 +17,12 @@ pub mod suite;
 pub mod text;
 pub mod yaml;
 
-pub use complaint::{Complaint, Gravity, Place};
+pub use complaint::{Complaint, Gravity, Place, render};
 pub use environment::{
-    Argus, Declared, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode, RestartPolicy,
-    Rollback, VolumeDeletion,
+    Argus, Declared, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
+    RestartPolicy, Rollback, VolumeDeletion,
 };
-//pub use error::{ActionId, Category, Class, Code, Remedy, Severity, StructuredError};
+pub use error::{ActionId, Category, Class, Code, Explanation, Remedy, Severity, StructuredError};
 pub use mock::{Mock, MockMode, MockResponse, MockRoute, MockWhen};
 pub use probe::{Healthcheck, ProbeType};
 pub use quantity::{ByteSize, CpuCount, HumanDuration, QuantityError};
@@ -35,4 +35,4 @@ pub use suite::{
     History, HistoryStorage, Parallel, Retention, RetryBackoff, Runner, Suite, TestRetry, Tests,
 };
 pub use text::{Command, PortText};
-pub use yaml::{Reading, SourceMap, Span};
+pub use yaml::{Reading, SourceMap, Span, read, to_yaml};

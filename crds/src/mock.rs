@@ -105,7 +105,12 @@ pub struct MockResponse {
 
 impl Default for MockResponse {
     fn default() -> Self {
-        Self { status: 200, headers: BTreeMap::new(), body: None, delay: None }
+        Self {
+            status: 200,
+            headers: BTreeMap::new(),
+            body: None,
+            delay: None,
+        }
     }
 }
 

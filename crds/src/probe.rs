@@ -54,7 +54,9 @@ impl Default for Healthcheck {
 }
 
 /// How a container is asked whether it is healthy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
 pub enum ProbeType {

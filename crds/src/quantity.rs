@@ -68,8 +68,14 @@ impl FromStr for HumanDuration {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        const UNITS: [(&str, u128); 6] =
-            [("", 1), ("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+        const UNITS: [(&str, u128); 6] = [
+            ("", 1),
+            ("ms", 1),
+            ("s", 1000),
+            ("m", 60_000),
+            ("h", 3_600_000),
+            ("d", 86_400_000),
+        ];
         let text = text.trim();
         if text.is_empty() {
             return Err(QuantityError::Empty);
@@ -94,7 +100,7 @@ impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let milliseconds = self.0.as_millis();
         for (unit, factor) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
-            if milliseconds != 0 && milliseconds % factor == 0 {
+            if milliseconds != 0 && milliseconds.is_multiple_of(factor) {
                 return write!(f, "{}{unit}", milliseconds / factor);
             }
         }
@@ -158,7 +164,9 @@ impl FromStr for ByteSize {
             return Err(QuantityError::Unit);
         }
         let bytes = within(scaled(number, factor(&SIZE_UNITS, unit)?)?, LARGEST)?;
-        u64::try_from(bytes).map(Self).map_err(|_| QuantityError::TooLarge)
+        u64::try_from(bytes)
+            .map(Self)
+            .map_err(|_| QuantityError::TooLarge)
     }
 }
 
@@ -175,7 +183,7 @@ impl fmt::Display for ByteSize {
             ("KiB", 1 << 10),
         ];
         for (unit, factor) in units {
-            if self.0 != 0 && self.0 % factor == 0 {
+            if self.0 != 0 && self.0.is_multiple_of(factor) {
                 return write!(f, "{}{unit}", self.0 / factor);
             }
         }
@@ -207,7 +215,9 @@ impl FromStr for CpuCount {
             return Err(QuantityError::Unit);
         }
         let nanos = within(scaled(number, 1_000_000_000)?, MOST_CPUS * 1_000_000_000)?;
-        u64::try_from(nanos).map(Self).map_err(|_| QuantityError::TooLarge)
+        u64::try_from(nanos)
+            .map(Self)
+            .map_err(|_| QuantityError::TooLarge)
     }
 }
 
@@ -223,19 +233,27 @@ fn take(text: &str) -> Result<(&str, &str, &str), QuantityError> {
     if text.starts_with('-') {
         return Err(QuantityError::Negative);
     }
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     if !number.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(QuantityError::NotANumber);
     }
     let rest = rest.trim_start();
-    let end = rest.find(|c: char| c.is_ascii_digit() || c.is_whitespace()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| c.is_ascii_digit() || c.is_whitespace())
+        .unwrap_or(rest.len());
     let (unit, after) = rest.split_at(end);
     Ok((number, unit, after))
 }
 
 fn factor(units: &[(&str, u128)], unit: &str) -> Result<u128, QuantityError> {
-    units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor).ok_or(QuantityError::Unit)
+    units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, factor)| *factor)
+        .ok_or(QuantityError::Unit)
 }
 
 /// A decimal number times a factor, rounded down to a whole.
@@ -254,7 +272,11 @@ fn scaled(number: &str, factor: u128) -> Result<u128, QuantityError> {
 }
 
 fn within(total: u128, bound: u128) -> Result<u128, QuantityError> {
-    if total > bound { Err(QuantityError::TooLarge) } else { Ok(total) }
+    if total > bound {
+        Err(QuantityError::TooLarge)
+    } else {
+        Ok(total)
+    }
 }
 
 macro_rules! as_text {
@@ -289,5 +311,15 @@ as_text!(
     "argus-duration",
     "A duration: `100ms`, `5s`, `2m`, `1h`, `90d`, or a bare number of milliseconds."
 );
-as_text!(ByteSize, "ByteSize", "argus-size", "A size: `500MB`, `2GB` (decimal), `512Mi`, `512m` (binary).");
-as_text!(CpuCount, "CpuCount", "argus-cpus", "A number of processors, as in `1.5`.");
+as_text!(
+    ByteSize,
+    "ByteSize",
+    "argus-size",
+    "A size: `500MB`, `2GB` (decimal), `512Mi`, `512m` (binary)."
+);
+as_text!(
+    CpuCount,
+    "CpuCount",
+    "argus-cpus",
+    "A number of processors, as in `1.5`."
+);

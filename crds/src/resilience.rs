@@ -33,7 +33,11 @@ pub struct Preflight {
 
 impl Default for Preflight {
     fn default() -> Self {
-        Self { enabled: true, disk_space_threshold: ByteSize::from_bytes(2_000_000_000), clean_orphans: true }
+        Self {
+            enabled: true,
+            disk_space_threshold: ByteSize::from_bytes(2_000_000_000),
+            clean_orphans: true,
+        }
     }
 }
 
@@ -85,7 +89,10 @@ pub struct NetworkResilience {
 
 impl Default for NetworkResilience {
     fn default() -> Self {
-        Self { port_conflict_strategy: PortConflictStrategy::Auto, verify_connectivity: true }
+        Self {
+            port_conflict_strategy: PortConflictStrategy::Auto,
+            verify_connectivity: true,
+        }
     }
 }
 
@@ -114,6 +121,10 @@ pub struct CircuitBreaker {
 
 impl Default for CircuitBreaker {
     fn default() -> Self {
-        Self { enabled: true, failure_threshold: 5, reset_timeout_ms: HumanDuration::from_secs(30) }
+        Self {
+            enabled: true,
+            failure_threshold: 5,
+            reset_timeout_ms: HumanDuration::from_secs(30),
+        }
     }
 }

@@ -30,7 +30,11 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
     /// Values for `{{config.NAME}}`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "text::map"
+    )]
     #[schemars(with = "text::TextMap")]
     pub vars: BTreeMap<String, String>,
     /// The services that come first: a name each, or a name with the condition that is waited for.
@@ -103,7 +107,11 @@ pub struct Build {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Build arguments.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "text::map"
+    )]
     #[schemars(with = "text::TextMap")]
     pub args: BTreeMap<String, String>,
 }
@@ -119,7 +127,11 @@ pub struct Container {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortText>,
     /// Environment variables; a number or a bool is taken as the text that stands in the file.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "text::map"
+    )]
     #[schemars(with = "text::TextMap")]
     pub environment: BTreeMap<String, String>,
     /// Mounts, `host-or-volume:container[:ro]` each.
@@ -196,11 +208,17 @@ impl<'de> Deserialize<'de> for Dependency {
                 inner.deserialize_any(self)
             }
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Dependency, E> {
-                Ok(Dependency { service: name.to_owned(), condition: None })
+                Ok(Dependency {
+                    service: name.to_owned(),
+                    condition: None,
+                })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Dependency, A::Error> {
                 let long = LongDependency::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Dependency { service: long.service, condition: long.condition })
+                Ok(Dependency {
+                    service: long.service,
+                    condition: long.condition,
+                })
             }
         }
         deserializer.deserialize_newtype_struct(text::AS_WRITTEN, Either)
@@ -259,7 +277,10 @@ pub(crate) fn list_or_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<Service>, A::Error> {
             let mut services = Vec::new();
             while let Some((name, service)) = map.next_entry::<String, Service>()? {
-                services.push(Service { name: Some(name), ..service });
+                services.push(Service {
+                    name: Some(name),
+                    ..service
+                });
             }
             Ok(services)
         }

@@ -140,14 +140,20 @@ impl<'de> Deserialize<'de> for Parallel {
                 f.write_str("`true`, `false`, or a map with `enabled` and `concurrency`")
             }
             fn visit_bool<E: de::Error>(self, enabled: bool) -> Result<Parallel, E> {
-                Ok(Parallel { enabled, concurrency: None })
+                Ok(Parallel {
+                    enabled,
+                    concurrency: None,
+                })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Parallel, A::Error> {
                 let long = LongParallel::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Parallel { enabled: long.enabled, concurrency: long.concurrency })
+                Ok(Parallel {
+                    enabled: long.enabled,
+                    concurrency: long.concurrency,
+                })
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_newtype_struct(text::AS_WRITTEN, Either)
     }
 }
 
@@ -217,7 +223,10 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { max_age: HumanDuration::from_secs(90 * 86_400), max_runs: 1000 }
+        Self {
+            max_age: HumanDuration::from_secs(90 * 86_400),
+            max_runs: 1000,
+        }
     }
 }
 
@@ -242,7 +251,11 @@ impl Default for LongRetention {
 
 impl Serialize for LongRetention {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Retention { max_age: self.max_age, max_runs: self.max_runs }.serialize(serializer)
+        Retention {
+            max_age: self.max_age,
+            max_runs: self.max_runs,
+        }
+        .serialize(serializer)
     }
 }
 
@@ -259,14 +272,20 @@ impl<'de> Deserialize<'de> for Retention {
             }
             fn visit_str<E: de::Error>(self, age: &str) -> Result<Retention, E> {
                 let max_age = age.parse().map_err(E::custom)?;
-                Ok(Retention { max_age, ..Retention::default() })
+                Ok(Retention {
+                    max_age,
+                    ..Retention::default()
+                })
             }
             fn visit_u64<E: de::Error>(self, milliseconds: u64) -> Result<Retention, E> {
                 self.visit_str(&milliseconds.to_string())
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Retention, A::Error> {
                 let long = LongRetention::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Retention { max_age: long.max_age, max_runs: long.max_runs })
+                Ok(Retention {
+                    max_age: long.max_age,
+                    max_runs: long.max_runs,
+                })
             }
         }
         deserializer.deserialize_newtype_struct(text::AS_WRITTEN, Either)

@@ -1,0 +1,109 @@
+//! The codes of errors.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($name:ident $text:literal)+) => {
+        /// What kind of error something is; `argus explain CODE` tells more.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[allow(missing_docs, reason = "the table tells what each one means, and a comment would split the schema's enum")]
+        pub enum Code {
+            $(#[serde(rename = $text)] $name,)+
+        }
+
+        impl Code {
+            /// All codes, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The code as it is written, as in `PORT_CONFLICT`.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    DockerUnavailable "DOCKER_UNAVAILABLE"
+    DiskSpaceLow "DISK_SPACE_LOW"
+    PortConflict "PORT_CONFLICT"
+    PortExhaustion "PORT_EXHAUSTION"
+    ContainerOom "CONTAINER_OOM"
+    ContainerCrash "CONTAINER_CRASH"
+    ContainerRestartExhausted "CONTAINER_RESTART_EXHAUSTED"
+    HealthCheckTimeout "HEALTH_CHECK_TIMEOUT"
+    NetworkUnreachable "NETWORK_UNREACHABLE"
+    DnsResolutionFailed "DNS_RESOLUTION_FAILED"
+    CircuitOpen "CIRCUIT_OPEN"
+    OrphanDetected "ORPHAN_DETECTED"
+    CleanupFailed "CLEANUP_FAILED"
+    Timeout "TIMEOUT"
+    ConnectionLost "CONNECTION_LOST"
+    RetryExhausted "RETRY_EXHAUSTED"
+    SpecInvalid "SPEC_INVALID"
+    SpecConflict "SPEC_CONFLICT"
+    PolicyViolation "POLICY_VIOLATION"
+    PrereqMissing "PREREQ_MISSING"
+    ApiTooOld "API_TOO_OLD"
+    ImageNotFound "IMAGE_NOT_FOUND"
+    ImagePullFailed "IMAGE_PULL_FAILED"
+    RegistryRateLimited "REGISTRY_RATE_LIMITED"
+    AuthRequired "AUTH_REQUIRED"
+    BuildFailed "BUILD_FAILED"
+    ContainerStartFailed "CONTAINER_START_FAILED"
+    EntrypointNotFound "ENTRYPOINT_NOT_FOUND"
+    NameConflict "NAME_CONFLICT"
+    LoopHalted "LOOP_HALTED"
+    FlakySuspected "FLAKY_SUSPECTED"
+    PortStaleAllocation "PORT_STALE_ALLOCATION"
+    NetworkPoolExhausted "NETWORK_POOL_EXHAUSTED"
+    NetworkStuck "NETWORK_STUCK"
+    TestsFailed "TESTS_FAILED"
+    Held "HELD"
+    LeaseHeld "LEASE_HELD"
+    JournalUnwritable "JOURNAL_UNWRITABLE"
+    Internal "INTERNAL"
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that is no code, with the nearest one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{written}` is no error code; the nearest is `{nearest}`")]
+pub struct UnknownCode {
+    written: String,
+    /// The code that is nearest to what was written.
+    pub nearest: Code,
+}
+
+impl FromStr for Code {
+    type Err = UnknownCode;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCode> {
+        let wanted = text.trim().replace('-', "_").to_ascii_uppercase();
+        let mut nearest = Self::Internal;
+        let mut best = usize::MAX;
+        for code in Self::ALL {
+            let distance = strsim::damerau_levenshtein(&wanted, code.as_str());
+            if distance < best {
+                (best, nearest) = (distance, *code);
+            }
+        }
+        if best == 0 {
+            Ok(nearest)
+        } else {
+            Err(UnknownCode {
+                written: text.to_owned(),
+                nearest,
+            })
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Where things stand in a file.
+
+use std::sync::Arc;
+
+use super::tree::{Entry, Kind, Node};
+use crate::complaint::{Complaint, Place};
+
+/// Where things stand in a file that was read.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    file: String,
+    root: Option<Arc<Node>>,
+}
+
+impl SourceMap {
+    pub(super) fn new(file: &str, root: Option<Arc<Node>>) -> Self {
+        Self {
+            file: file.to_owned(),
+            root,
+        }
+    }
+
+    pub(super) fn root(&self) -> Option<&Node> {
+        self.root.as_deref()
+    }
+
+    /// The name of the file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The place of a path as in `services[0].container.ports[1]` or `services.db.container`.
+    ///
+    /// A path that is not in the file gives the place of its nearest parent that is; a file that was not read gives
+    /// nothing. A service is found by its index and by its name, whether it stands in a list or in a map.
+    pub fn locate(&self, path: &str) -> Option<Place> {
+        let mut node = self.root()?;
+        let mut place = node.place;
+        let mut rest = path;
+        while !rest.is_empty() {
+            let Some((next, at, used)) = step(node, rest) else {
+                break;
+            };
+            (node, place) = (next, at);
+            rest = rest[used..].trim_start_matches('.');
+        }
+        Some(place)
+    }
+
+    /// The same complaint with its place, unless it has one.
+    #[must_use]
+    pub fn placed(&self, complaint: Complaint) -> Complaint {
+        match (complaint.place, self.locate(&complaint.path)) {
+            (None, Some(place)) => complaint.at(place),
+            _ => complaint,
+        }
+    }
+}
+
+/// One step down a path: where it leads, the place to point at, and how much of the path it used.
+fn step<'a>(node: &'a Node, rest: &str) -> Option<(&'a Node, Place, usize)> {
+    if let Some((index, used)) = index_of(rest) {
+        return match &node.kind {
+            Kind::List(items) => items.get(index).map(|item| (&**item, item.place, used)),
+            Kind::Map(entries) => entries.get(index).map(|entry| entered(entry, used)),
+            Kind::Scalar { .. } => None,
+        };
+    }
+    match &node.kind {
+        Kind::Map(entries) => entries
+            .iter()
+            .filter(|entry| leads(&entry.key, rest))
+            .max_by_key(|entry| entry.key.len())
+            .map(|entry| entered(entry, entry.key.len())),
+        Kind::List(items) => items.iter().find_map(|item| {
+            let Kind::Scalar { text, .. } = &item.get("name")?.value.kind else {
+                return None;
+            };
+            leads(text, rest).then_some((&**item, item.place, text.len()))
+        }),
+        Kind::Scalar { .. } => None,
+    }
+}
+
+fn entered(entry: &Entry, used: usize) -> (&Node, Place, usize) {
+    (&entry.value, entry.place(), used)
+}
+
+/// Whether a path goes on with this key.
+fn leads(key: &str, rest: &str) -> bool {
+    !key.is_empty()
+        && rest
+            .strip_prefix(key)
+            .is_some_and(|after| after.is_empty() || after.starts_with(['.', '[']))
+}
+
+fn index_of(rest: &str) -> Option<(usize, usize)> {
+    let inner = rest.strip_prefix('[')?;
+    let end = inner.find(']')?;
+    Some((inner[..end].parse().ok()?, end + 2))
+}
