@@ -1,5 +1,11 @@
 //! What an environment shall be, after admission: no option that validation settled, no text that was not checked.
 
+pub mod hash;
+mod nearest;
+mod paths;
+pub mod ports;
+mod words;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
