@@ -10,18 +10,32 @@ pub fn argus() -> PathBuf {
         return PathBuf::from(given);
     }
     let me = std::env::current_exe().expect("a test executable has a path");
-    let found = me.ancestors().skip(1).take(3).map(|folder| folder.join("argus")).find(|path| path.is_file());
+    let found = me
+        .ancestors()
+        .skip(1)
+        .take(3)
+        .map(|folder| folder.join("argus"))
+        .find(|path| path.is_file());
     found.unwrap_or_else(|| {
-        panic!("no `argus` beside {}\nhint: cargo build -p argus, or ./scripts/test", me.display())
+        panic!(
+            "no `argus` beside {}\nhint: cargo build -p argus, or ./scripts/test",
+            me.display()
+        )
     })
 }
 
 /// The shared libraries that a dynamically linked program needs, with the loader; empty for a static one.
 #[must_use]
 pub fn libraries(program: &Path) -> Vec<PathBuf> {
-    let output = std::process::Command::new("ldd").arg(program).output().expect("ldd runs");
+    let output = std::process::Command::new("ldd")
+        .arg(program)
+        .output()
+        .expect("ldd runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
+    text.split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
 }
 
 /// A program from PATH or from the folders that root's PATH sometimes lacks.

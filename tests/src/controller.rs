@@ -60,31 +60,58 @@ impl<'e> Controller<'e> {
         let state = options.state.clone().unwrap_or_else(|| home.join("state"));
         fs::create_dir_all(&specs).expect("a specs folder");
         fs::create_dir_all(&state).expect("a state folder");
-        Self { engine, options, specs, state, log: home.join("log"), process: Mutex::new(None) }
+        Self {
+            engine,
+            options,
+            specs,
+            state,
+            log: home.join("log"),
+            process: Mutex::new(None),
+        }
     }
 
     /// Starts the process after [`Self::prepare`], [`Self::kill9`] or [`Self::stop`], on the same folders.
     pub fn start_again(&self) {
         let mut process = self.process();
         assert!(process.is_none(), "the controller runs already");
-        let log = File::options().create(true).append(true).open(&self.log).expect("a log file");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .expect("a log file");
         let mut command = self.command();
-        command.arg("run").arg("--specs").arg(&self.specs).arg("--state").arg(&self.state);
+        command
+            .arg("run")
+            .arg("--specs")
+            .arg(&self.specs)
+            .arg("--state")
+            .arg(&self.state);
         command.args(&self.options.args).stdin(Stdio::null());
-        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        command
+            .stdout(log.try_clone().expect("a second handle"))
+            .stderr(log);
         *process = Some(command.spawn().expect("argus starts"));
     }
 
     /// Runs another command of the CLI against the same folders, with `--state` given by its variable.
     pub fn cli(&self, args: &[&str]) -> Output {
-        self.command().args(args).stdin(Stdio::null()).output().expect("argus runs")
+        self.command()
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .expect("argus runs")
     }
 
     fn command(&self) -> Command {
         let mut command = self.engine.command_in_netns(binary::argus());
         let host = self.options.host.clone().unwrap_or_else(|| self.engine.host());
-        command.env("DOCKER_HOST", host).env_remove("DOCKER_CONTEXT").env("NO_COLOR", "1");
-        command.env("ARGUS_STATE", &self.state).env("ARGUS_SPECS", &self.specs);
+        command
+            .env("DOCKER_HOST", host)
+            .env_remove("DOCKER_CONTEXT")
+            .env("NO_COLOR", "1");
+        command
+            .env("ARGUS_STATE", &self.state)
+            .env("ARGUS_SPECS", &self.specs);
         command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -106,7 +133,12 @@ impl<'e> Controller<'e> {
     /// The status document of an environment; `Null` while there is none. Half a document ends the test.
     #[must_use]
     pub fn status(&self, environment: &str) -> Value {
-        read_json(&self.state.join("environments").join(format!("{environment}.json")))
+        read_json(
+            &self
+                .state
+                .join("environments")
+                .join(format!("{environment}.json")),
+        )
     }
 
     /// The document `controller.json`.
@@ -117,7 +149,9 @@ impl<'e> Controller<'e> {
 
     /// Waits until the phase of an environment is `Ready` for the revision last observed; the status then.
     pub fn wait_ready(&self, environment: &str, limit: Duration) -> Value {
-        self.wait_status(environment, limit, "is Ready", |status| status["phase"] == "Ready")
+        self.wait_status(environment, limit, "is Ready", |status| {
+            status["phase"] == "Ready"
+        })
     }
 
     /// Waits until the status of an environment satisfies `holds`; the status then.
@@ -135,7 +169,10 @@ impl<'e> Controller<'e> {
             holds(&last).then(|| last.clone())
         });
         found.unwrap_or_else(|| {
-            panic!("waited {limit:?} in vain: {environment} {what}; status: {last:#}\n{}", self.tail())
+            panic!(
+                "waited {limit:?} in vain: {environment} {what}; status: {last:#}\n{}",
+                self.tail()
+            )
         })
     }
 
@@ -148,8 +185,15 @@ impl<'e> Controller<'e> {
     /// The service `name` in a status document; `Null` when it is not there.
     #[must_use]
     pub fn service(status: &Value, name: &str) -> Value {
-        let services = status["services"].as_array().map(Vec::as_slice).unwrap_or_default();
-        services.iter().find(|service| service["name"] == name).cloned().unwrap_or(Value::Null)
+        let services = status["services"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        services
+            .iter()
+            .find(|service| service["name"] == name)
+            .cloned()
+            .unwrap_or(Value::Null)
     }
 
     /// Kills the process with SIGKILL.
@@ -219,6 +263,9 @@ impl Drop for Controller<'_> {
 }
 
 fn read_json(path: &Path) -> Value {
-    let Ok(bytes) = fs::read(path) else { return Value::Null };
-    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{} is half a document: {error}", path.display()))
+    let Ok(bytes) = fs::read(path) else {
+        return Value::Null;
+    };
+    serde_json::from_slice(&bytes)
+        .unwrap_or_else(|error| panic!("{} is half a document: {error}", path.display()))
 }

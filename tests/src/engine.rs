@@ -36,7 +36,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { userland_proxy: true, live_restore: false, args: Vec::new(), programs: None }
+        Self {
+            userland_proxy: true,
+            live_restore: false,
+            args: Vec::new(),
+            programs: None,
+        }
     }
 }
 
@@ -63,7 +68,12 @@ impl PrivateEngine {
         let slot = Slot::take();
         let watchdog = slot.spawn_watchdog();
         slot.make_network();
-        let engine = Self { slot, options, daemon: Mutex::new(None), watchdog };
+        let engine = Self {
+            slot,
+            options,
+            daemon: Mutex::new(None),
+            watchdog,
+        };
         engine.start_again();
         engine
     }
@@ -116,8 +126,14 @@ impl PrivateEngine {
     pub fn docker(&self, args: &[&str]) -> Output {
         let program = binary::find("docker").expect("a docker CLI; hint: ./scripts/setup");
         let mut command = self.command_in_netns(program);
-        command.args(args).env("DOCKER_HOST", self.host()).env_remove("DOCKER_CONTEXT").stdin(Stdio::null());
-        command.env("DOCKER_BUILDKIT", "0").env("DOCKER_CLI_HINTS", "false");
+        command
+            .args(args)
+            .env("DOCKER_HOST", self.host())
+            .env_remove("DOCKER_CONTEXT")
+            .stdin(Stdio::null());
+        command
+            .env("DOCKER_BUILDKIT", "0")
+            .env("DOCKER_CLI_HINTS", "false");
         command.output().expect("the docker CLI runs")
     }
 
@@ -131,7 +147,9 @@ impl PrivateEngine {
 
     /// One API call, body and answer as JSON. An engine that does not answer ends the test.
     pub fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
-        let bytes = body.map(|value| value.to_string().into_bytes()).unwrap_or_default();
+        let bytes = body
+            .map(|value| value.to_string().into_bytes())
+            .unwrap_or_default();
         self.upload(method, path, "application/json", &bytes)
     }
 
@@ -149,7 +167,10 @@ impl PrivateEngine {
     /// All containers that carry `label` (`key` or `key=value`).
     pub fn containers_with(&self, label: &str) -> Vec<Value> {
         let filter = format!("%7B%22label%22%3A%5B%22{}%22%5D%7D", label.replace('=', "%3D"));
-        list(self.api("GET", &format!("/containers/json?all=1&filters={filter}"), None).json())
+        list(
+            self.api("GET", &format!("/containers/json?all=1&filters={filter}"), None)
+                .json(),
+        )
     }
 
     /// The inspect document of a container, by name or id; `None` when there is no such container.
@@ -161,7 +182,10 @@ impl PrivateEngine {
     /// A command that will run inside the engine's network namespace, where published ports are on 127.0.0.1.
     pub fn command_in_netns(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/run/netns/{}", self.netns())).arg("--").arg(program);
+        command
+            .arg(format!("--net=/run/netns/{}", self.netns()))
+            .arg("--")
+            .arg(program);
         command
     }
 
@@ -229,23 +253,51 @@ impl PrivateEngine {
         assert!(ended.is_some(), "dockerd did not end:\n{}", self.log());
         // A daemon refuses to start while a pid file names a living process, and so does its containerd.
         let containerd = self.slot.root.join("exec/containerd/containerd.pid");
-        wait::until(START_LIMIT, "containerd ends with its daemon", || (!lives(&containerd)).then_some(()));
+        wait::until(START_LIMIT, "containerd ends with its daemon", || {
+            (!lives(&containerd)).then_some(())
+        });
         drop(fs::remove_file(containerd));
         drop(fs::remove_file(self.slot.root.join("dockerd.pid")));
     }
 
     fn spawn_daemon(&self) -> Child {
         let root = &self.slot.root;
-        let log = File::options().create(true).append(true).open(root.join("dockerd.log")).expect("a log file");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(root.join("dockerd.log"))
+            .expect("a log file");
         let config = root.join("daemon.json");
         fs::write(&config, "{}").expect("a configuration file");
         let mut command = self.command_in_netns("dockerd");
         let path = |name: &str| root.join(name).display().to_string();
         command
-            .args(["--config-file", &path("daemon.json"), "--data-root", &path("data")])
-            .args(["--exec-root", &path("exec"), "--pidfile", &path("dockerd.pid"), "--host", &self.host()])
-            .args(["--bip", "172.31.0.1/24", "--default-address-pool", "base=172.30.0.0/16,size=24"])
-            .args(["--exec-opt", "native.cgroupdriver=cgroupfs", "--shutdown-timeout", "5"])
+            .args([
+                "--config-file",
+                &path("daemon.json"),
+                "--data-root",
+                &path("data"),
+            ])
+            .args([
+                "--exec-root",
+                &path("exec"),
+                "--pidfile",
+                &path("dockerd.pid"),
+                "--host",
+                &self.host(),
+            ])
+            .args([
+                "--bip",
+                "172.31.0.1/24",
+                "--default-address-pool",
+                "base=172.30.0.0/16,size=24",
+            ])
+            .args([
+                "--exec-opt",
+                "native.cgroupdriver=cgroupfs",
+                "--shutdown-timeout",
+                "5",
+            ])
             .arg(format!("--cgroup-parent=/{}", self.slot.name))
             .arg(format!("--userland-proxy={}", self.options.userland_proxy))
             .args(self.options.live_restore.then_some("--live-restore"))
@@ -259,8 +311,15 @@ impl PrivateEngine {
 
     fn path(&self) -> String {
         let given = std::env::var("PATH").unwrap_or_default();
-        let first = self.options.programs.iter().map(|folder| format!("{}:", folder.display()));
-        format!("{}{given}:/usr/sbin:/usr/bin:/sbin:/bin", first.collect::<String>())
+        let first = self
+            .options
+            .programs
+            .iter()
+            .map(|folder| format!("{}:", folder.display()));
+        format!(
+            "{}{given}:/usr/sbin:/usr/bin:/sbin:/bin",
+            first.collect::<String>()
+        )
     }
 }
 
@@ -290,14 +349,24 @@ fn list(value: Value) -> Vec<Value> {
 
 /// Whether the process named in a pid file is there and is not a zombie.
 fn lives(pid_file: &Path) -> bool {
-    let Ok(text) = fs::read_to_string(pid_file) else { return false };
+    let Ok(text) = fs::read_to_string(pid_file) else {
+        return false;
+    };
     let stat = fs::read_to_string(format!("/proc/{}/stat", text.trim())).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    stat.rsplit(") ")
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
 fn need_root_and_programs() {
-    assert!(rustix::process::geteuid().is_root(), "a private engine needs root (network namespaces)");
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "a private engine needs root (network namespaces)"
+    );
     for program in ["dockerd", "nsenter", "ip", "iptables"] {
-        assert!(binary::find(program).is_some(), "no `{program}` on this machine; hint: ./scripts/setup");
+        assert!(
+            binary::find(program).is_some(),
+            "no `{program}` on this machine; hint: ./scripts/setup"
+        );
     }
 }

@@ -64,5 +64,8 @@ fn parse(raw: &[u8]) -> Option<Answer> {
     let end = raw.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&raw[..end]).ok()?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, body: raw[end + 4..].to_vec() })
+    Some(Answer {
+        status,
+        body: raw[end + 4..].to_vec(),
+    })
 }

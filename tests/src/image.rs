@@ -8,8 +8,8 @@ use crate::{PrivateEngine, binary};
 
 /// The applets that tests use; each is a link to the one static binary.
 const APPLETS: [&str; 24] = [
-    "sh", "cat", "echo", "sleep", "true", "false", "ls", "ps", "kill", "env", "head", "tail", "dd", "nc", "wget", "httpd",
-    "nslookup", "ping", "ip", "mkdir", "rm", "touch", "date", "test",
+    "sh", "cat", "echo", "sleep", "true", "false", "ls", "ps", "kill", "env", "head", "tail", "dd", "nc",
+    "wget", "httpd", "nslookup", "ping", "ip", "mkdir", "rm", "touch", "date", "test",
 ];
 
 impl PrivateEngine {
@@ -38,15 +38,26 @@ impl PrivateEngine {
         }
         tree.folder("tmp");
         // An instrumented binary writes its profile where it stands; in a container that is nobody's.
-        let changes = [r#"ENTRYPOINT ["/argus"]"#, "ENV LLVM_PROFILE_FILE=/dev/null", "WORKDIR /tmp"];
+        let changes = [
+            r#"ENTRYPOINT ["/argus"]"#,
+            "ENV LLVM_PROFILE_FILE=/dev/null",
+            "WORKDIR /tmp",
+        ];
         self.import(tag, &tree.done(), &changes);
     }
 
     /// Imports the tar of a file tree as the image `tag`.
     pub fn import(&self, tag: &str, tar: &[u8], changes: &[&str]) {
         let (repo, tag) = tag.rsplit_once(':').unwrap_or((tag, "latest"));
-        let changes: String = changes.iter().map(|change| format!("&changes={}", percent(change))).collect();
-        let path = format!("/images/create?fromSrc=-&repo={}&tag={}{changes}", percent(repo), percent(tag));
+        let mut path = format!(
+            "/images/create?fromSrc=-&repo={}&tag={}",
+            percent(repo),
+            percent(tag)
+        );
+        for change in changes {
+            path.push_str("&changes=");
+            path.push_str(&percent(change));
+        }
         let answer = self.upload("POST", &path, "application/x-tar", tar);
         let failed = !answer.ok() || String::from_utf8_lossy(&answer.body).contains("errorDetail");
         assert!(!failed, "import of {repo}:{tag}: {answer:?}");
@@ -69,7 +80,10 @@ impl Tree {
     /// An empty tree.
     #[must_use]
     pub fn new() -> Self {
-        Self { tar: tar::Builder::new(Vec::new()), folders: BTreeSet::new() }
+        Self {
+            tar: tar::Builder::new(Vec::new()),
+            folders: BTreeSet::new(),
+        }
     }
 
     /// Adds the content of a file of this machine, executable.
@@ -85,13 +99,17 @@ impl Tree {
         }
         let mut header = header(tar::EntryType::Regular, mode);
         header.set_size(bytes.len() as u64);
-        self.tar.append_data(&mut header, path, bytes).expect("a tar in memory");
+        self.tar
+            .append_data(&mut header, path, bytes)
+            .expect("a tar in memory");
     }
 
     /// Adds a symbolic link.
     pub fn link(&mut self, path: &str, target: &str) {
         let mut header = header(tar::EntryType::Symlink, 0o777);
-        self.tar.append_link(&mut header, path, target).expect("a tar in memory");
+        self.tar
+            .append_link(&mut header, path, target)
+            .expect("a tar in memory");
     }
 
     /// Adds a folder and those above it, once.
@@ -101,7 +119,9 @@ impl Tree {
         }
         if self.folders.insert(path.to_owned()) {
             let mut header = header(tar::EntryType::Directory, 0o755);
-            self.tar.append_data(&mut header, path, std::io::empty()).expect("a tar in memory");
+            self.tar
+                .append_data(&mut header, path, std::io::empty())
+                .expect("a tar in memory");
         }
     }
 

@@ -101,7 +101,10 @@ impl Proxy {
                 }
             }
         });
-        Self { socket: socket.to_owned(), shared }
+        Self {
+            socket: socket.to_owned(),
+            shared,
+        }
     }
 
     /// The value for `DOCKER_HOST`.
@@ -146,8 +149,14 @@ impl Proxy {
     /// Cuts every connection whose latest request's class starts with `class`; how many there were. `GET /events` is the watch.
     pub fn cut(&self, class: &str) -> usize {
         let state = self.shared.lock();
-        let hit: Vec<_> = state.live.values().filter(|live| live.class.starts_with(class)).collect();
-        hit.iter().for_each(|live| live.close());
+        let hit: Vec<_> = state
+            .live
+            .values()
+            .filter(|live| live.class.starts_with(class))
+            .collect();
+        for live in &hit {
+            live.close();
+        }
         hit.len()
     }
 
@@ -189,14 +198,25 @@ impl Live {
 }
 
 fn serve(shared: &Arc<Shared>, client: UnixStream, engine: &Path) {
-    let Ok(upstream) = UnixStream::connect(engine) else { return };
-    let (Ok(client_too), Ok(upstream_too)) = (client.try_clone(), upstream.try_clone()) else { return };
-    let (Ok(client_out), Ok(upstream_in)) = (client.try_clone(), upstream.try_clone()) else { return };
+    let Ok(upstream) = UnixStream::connect(engine) else {
+        return;
+    };
+    let (Ok(client_too), Ok(upstream_too)) = (client.try_clone(), upstream.try_clone()) else {
+        return;
+    };
+    let (Ok(client_out), Ok(upstream_in)) = (client.try_clone(), upstream.try_clone()) else {
+        return;
+    };
     let id = {
         let mut state = shared.lock();
         state.next += 1;
         let id = state.next;
-        let live = Live { client: client_too, engine: upstream_too, class: String::new(), swallow: false };
+        let live = Live {
+            client: client_too,
+            engine: upstream_too,
+            class: String::new(),
+            swallow: false,
+        };
         state.live.insert(id, live);
         id
     };
@@ -216,8 +236,7 @@ fn serve(shared: &Arc<Shared>, client: UnixStream, engine: &Path) {
 fn pass_requests(shared: &Shared, id: u64, mut client: UnixStream, mut engine: UnixStream) {
     let mut framing = Framing::default();
     let mut buffer = [0; 16 * 1024];
-    loop {
-        let Ok(count @ 1..) = client.read(&mut buffer) else { break };
+    while let Ok(count @ 1..) = client.read(&mut buffer) {
         shared.gate();
         for piece in framing.feed(&buffer[..count]) {
             let sent = match piece {
@@ -255,7 +274,10 @@ fn pass_answers(shared: &Shared, id: u64, mut engine: UnixStream, mut client: Un
 /// Counts a request and says how it is to be broken, if at all.
 fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Fault> {
     let mut state = shared.lock();
-    let hit = state.faults.iter_mut().find(|(wanted, _, left)| *left > 0 && class.starts_with(wanted.as_str()));
+    let hit = state
+        .faults
+        .iter_mut()
+        .find(|(wanted, _, left)| *left > 0 && class.starts_with(wanted.as_str()));
     let fault = hit.map(|(_, fault, left)| {
         *left -= 1;
         *fault

@@ -1,5 +1,8 @@
 //! Waiting for a condition with a limit: the only place of the tests that sleeps or asks the time.
-#![allow(clippy::disallowed_methods, reason = "tests wait for real processes, in real time, with a limit")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests wait for real processes, in real time, with a limit"
+)]
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

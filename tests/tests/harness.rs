@@ -16,7 +16,9 @@ fn run_container(engine: &PrivateEngine, name: &str) {
 }
 
 fn running(engine: &PrivateEngine, name: &str) -> bool {
-    engine.inspect(name).is_some_and(|found| found["State"]["Running"] == true)
+    engine
+        .inspect(name)
+        .is_some_and(|found| found["State"]["Running"] == true)
 }
 
 fn exists(path: &str) -> bool {
@@ -38,17 +40,30 @@ fn an_engine_starts_serves_and_leaves_nothing_behind() {
     assert!(!socket.exists() && !socket.parent().unwrap().exists());
     assert!(!exists(&format!("/run/netns/{netns}")) && !exists(&format!("/sys/class/net/{netns}-h")));
     let proof = format!("/proc/{pid}/exe");
-    wait::until(LIMIT, "the container's process is gone", || std::fs::read_link(&proof).is_err().then_some(()));
+    wait::until(LIMIT, "the container's process is gone", || {
+        std::fs::read_link(&proof).is_err().then_some(())
+    });
 }
 
 #[test]
 fn a_published_port_answers_on_loopback_of_the_namespace() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image("web:local", &[r#"CMD ["httpd", "-f", "-p", "80", "-h", "/bin"]"#]);
-    engine.docker_ok(&["run", "-d", "--name", "web", "-p", "127.0.0.1:18080:80", "web:local"]);
+    engine.docker_ok(&[
+        "run",
+        "-d",
+        "--name",
+        "web",
+        "-p",
+        "127.0.0.1:18080:80",
+        "web:local",
+    ]);
     wait::until(LIMIT, "the port answers", || {
         let mut client = engine.command_in_netns("busybox");
-        let output = client.args(["wget", "-q", "-O", "-", "http://127.0.0.1:18080/sh"]).output().unwrap();
+        let output = client
+            .args(["wget", "-q", "-O", "-", "http://127.0.0.1:18080/sh"])
+            .output()
+            .unwrap();
         output.status.success().then_some(())
     });
     engine.docker_ok(&["rm", "-f", "web"]);
@@ -56,7 +71,10 @@ fn a_published_port_answers_on_loopback_of_the_namespace() {
 
 #[test]
 fn a_killed_daemon_comes_back_with_what_it_had() {
-    let engine = PrivateEngine::start_with(Options { live_restore: true, ..Options::default() });
+    let engine = PrivateEngine::start_with(Options {
+        live_restore: true,
+        ..Options::default()
+    });
     engine.make_busybox_image("busybox:local", &[]);
     run_container(&engine, "survivor");
     engine.kill9();
@@ -68,7 +86,9 @@ fn a_killed_daemon_comes_back_with_what_it_had() {
     engine.freeze();
     assert!(!engine.answers(), "a frozen daemon does not answer");
     engine.thaw();
-    wait::until(LIMIT, "a thawed daemon answers", || engine.answers().then_some(()));
+    wait::until(LIMIT, "a thawed daemon answers", || {
+        engine.answers().then_some(())
+    });
 }
 
 /// Run by the next test as a process of its own.
@@ -89,21 +109,31 @@ fn helper_that_is_killed_while_it_has_an_engine() {
 fn a_killed_test_process_leaves_nothing_behind() {
     use std::io::{BufRead, BufReader};
     let mut helper = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper_that_is_killed_while_it_has_an_engine", "--nocapture"])
+        .args([
+            "--exact",
+            "helper_that_is_killed_while_it_has_an_engine",
+            "--nocapture",
+        ])
         .env("ARGUS_HARNESS_HELPER", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(helper.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let line = lines.skip_while(|line| !line.starts_with("engine ")).next().expect("the helper has an engine");
+    let mut lines = BufReader::new(helper.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    let line = lines
+        .find(|line| line.starts_with("engine "))
+        .expect("the helper has an engine");
     let words: Vec<&str> = line.split(' ').collect();
     let (netns, socket) = (format!("/run/netns/{}", words[1]), words[2].to_owned());
     assert!(exists(&netns) && exists(&socket));
     helper.kill().unwrap();
     helper.wait().unwrap();
     let root = Path::new(&socket).parent().unwrap();
-    wait::until(LIMIT, "the watchdog cleans up", || (!exists(&netns) && !root.exists()).then_some(()));
+    wait::until(LIMIT, "the watchdog cleans up", || {
+        (!exists(&netns) && !root.exists()).then_some(())
+    });
 }
 
 #[test]
@@ -122,17 +152,36 @@ fn the_proxy_counts_and_breaks_what_it_is_told() {
     proxy.inject("POST /volumes/create", Fault::CloseAfter, 1);
     let create = |name: &str| {
         let body = format!("{{\"Name\":\"{name}\"}}");
-        http::request(&socket, "POST", "/volumes/create", "application/json", body.as_bytes(), LIMIT)
+        http::request(
+            &socket,
+            "POST",
+            "/volumes/create",
+            "application/json",
+            body.as_bytes(),
+            LIMIT,
+        )
     };
     assert!(create("never").is_err() && create("unknown").is_err());
-    assert_eq!(get("/volumes/never").unwrap().status, 404, "closed before the engine heard of it");
-    assert_eq!(get("/volumes/unknown").unwrap().status, 200, "done, though the client saw an error");
+    assert_eq!(
+        get("/volumes/never").unwrap().status,
+        404,
+        "closed before the engine heard of it"
+    );
+    assert_eq!(
+        get("/volumes/unknown").unwrap().status,
+        200,
+        "done, though the client saw an error"
+    );
     assert_eq!(create("clean").unwrap().status, 201);
     assert_eq!(proxy.writes().len(), 3);
 
     let mut watch = UnixStream::connect(&socket).unwrap();
-    watch.write_all(b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n").unwrap();
-    wait::until(LIMIT, "the watch is counted", || proxy.counts().contains_key("GET /events").then_some(()));
+    watch
+        .write_all(b"GET /events HTTP/1.1\r\nHost: docker\r\n\r\n")
+        .unwrap();
+    wait::until(LIMIT, "the watch is counted", || {
+        proxy.counts().contains_key("GET /events").then_some(())
+    });
     assert_eq!(proxy.cut("GET /events"), 1);
     proxy.hang();
     assert!(get("/_ping").is_err(), "a hanging wire times out");

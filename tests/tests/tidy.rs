@@ -1,4 +1,5 @@
 //! The laws of the house that a compiler does not hold: who may depend on whom, who may name what, how long a room may be.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,7 +9,10 @@ use std::process::Command;
 const LONGEST_ROOM: usize = 400;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace is above")
+        .to_owned()
 }
 
 fn read(path: &str) -> String {
@@ -18,11 +22,22 @@ fn read(path: &str) -> String {
 /// Every file that is or would be committed, relative to the root.
 fn files() -> Vec<String> {
     let mut git = Command::new("git");
-    git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root());
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root());
     let output = git.output().expect("git runs");
-    assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
-    let listed = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<BTreeSet<_>>();
-    listed.into_iter().filter(|path| root().join(path).is_file()).collect()
+    assert!(
+        output.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let listed = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect::<BTreeSet<_>>();
+    listed
+        .into_iter()
+        .filter(|path| root().join(path).is_file())
+        .collect()
 }
 
 fn ends_with(path: &str, ending: &str) -> bool {
@@ -36,7 +51,8 @@ fn sources() -> Vec<String> {
 /// The product's own rooms, without tests in files of their own.
 fn rooms() -> Vec<String> {
     let is_room = |path: &String| {
-        let product = path.starts_with("crds/src/") || (path.starts_with("controller/") && path.contains("src/"));
+        let product =
+            path.starts_with("crds/src/") || (path.starts_with("controller/") && path.contains("src/"));
         let tests = path.ends_with("_tests.rs") || path.ends_with("/tests.rs") || path.contains("/tests/");
         product && !tests
     };
@@ -47,15 +63,28 @@ fn rooms() -> Vec<String> {
 fn code(path: &str) -> String {
     let text = read(path);
     let product = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-    product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    product
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Our own crates and the foreign ones in one section of a manifest.
 fn dependencies(manifest: &str, section: &str) -> BTreeSet<String> {
     let text = read(manifest);
-    let lines = text.lines().skip_while(|line| *line != format!("[{section}]")).skip(1);
-    let names = lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));
-    names.filter_map(|line| line.split(['.', '=', ' ']).next()).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    let lines = text
+        .lines()
+        .skip_while(|line| *line != format!("[{section}]"))
+        .skip(1);
+    let names = lines
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.starts_with('#'));
+    names
+        .filter_map(|line| line.split(['.', '=', ' ']).next())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn none(what: &str, offences: &[String]) {
@@ -70,7 +99,12 @@ fn named_outside(words: &[&str], allowed: &[&str]) -> Vec<String> {
             continue;
         }
         let code = code(&path);
-        offences.extend(words.iter().filter(|word| code.contains(**word)).map(|word| format!("{path}: {word}")));
+        offences.extend(
+            words
+                .iter()
+                .filter(|word| code.contains(**word))
+                .map(|word| format!("{path}: {word}")),
+        );
     }
     offences
 }
@@ -81,15 +115,33 @@ fn the_arrows_between_floors_point_down() {
         ("crds", &[][..]),
         ("controller/core", &["argus-crds"]),
         ("controller/backend", &["argus-core", "argus-crds"]),
-        ("controller/docker", &["argus-backend", "argus-core", "argus-crds"]),
-        ("controller/reconciler", &["argus-backend", "argus-core", "argus-crds"]),
-        ("controller", &["argus-backend", "argus-core", "argus-crds", "argus-docker", "argus-reconciler"]),
+        (
+            "controller/docker",
+            &["argus-backend", "argus-core", "argus-crds"],
+        ),
+        (
+            "controller/reconciler",
+            &["argus-backend", "argus-core", "argus-crds"],
+        ),
+        (
+            "controller",
+            &[
+                "argus-backend",
+                "argus-core",
+                "argus-crds",
+                "argus-docker",
+                "argus-reconciler",
+            ],
+        ),
     ];
     let mut offences = Vec::new();
     for (floor, below) in floors {
         let used = dependencies(&format!("{floor}/Cargo.toml"), "dependencies");
         let ours = used.iter().filter(|name| name.starts_with("argus"));
-        offences.extend(ours.filter(|name| !below.contains(&name.as_str())).map(|name| format!("{floor} -> {name}")));
+        offences.extend(
+            ours.filter(|name| !below.contains(&name.as_str()))
+                .map(|name| format!("{floor} -> {name}")),
+        );
     }
     none("a floor may see only those below it", &offences);
 }
@@ -98,18 +150,52 @@ fn the_arrows_between_floors_point_down() {
 fn the_brain_depends_on_very_little() {
     let allowed = ["argus-crds", "jiff", "serde", "serde_json", "sha2", "thiserror"];
     let used = dependencies("controller/core/Cargo.toml", "dependencies");
-    let extra: Vec<_> = used.into_iter().filter(|name| !allowed.contains(&name.as_str())).collect();
-    none("argus-core is pure: no async, no clock, no I/O, no randomness", &extra);
-    let allowed = ["schemars", "serde", "serde_json", "serde_yaml", "strsim", "thiserror"];
+    let extra: Vec<_> = used
+        .into_iter()
+        .filter(|name| !allowed.contains(&name.as_str()))
+        .collect();
+    none(
+        "argus-core is pure: no async, no clock, no I/O, no randomness",
+        &extra,
+    );
+    let allowed = [
+        "schemars",
+        "serde",
+        "serde_json",
+        "serde_yaml",
+        "strsim",
+        "thiserror",
+    ];
     let used = dependencies("crds/Cargo.toml", "dependencies");
-    let extra: Vec<_> = used.into_iter().filter(|name| !allowed.contains(&name.as_str())).collect();
+    let extra: Vec<_> = used
+        .into_iter()
+        .filter(|name| !allowed.contains(&name.as_str()))
+        .collect();
     none("argus-crds is types and their text forms", &extra);
 }
 
 #[test]
 fn the_brain_does_no_io_and_waits_for_nobody() {
-    let words = ["std::fs", "std::net", "std::env", "std::process", "std::thread", "tokio::", "async fn", ".await", "rand::"];
-    let offences = named_outside(&words, &["controller/backend", "controller/docker", "controller/reconciler", "controller/src"]);
+    let words = [
+        "std::fs",
+        "std::net",
+        "std::env",
+        "std::process",
+        "std::thread",
+        "tokio::",
+        "async fn",
+        ".await",
+        "rand::",
+    ];
+    let offences = named_outside(
+        &words,
+        &[
+            "controller/backend",
+            "controller/docker",
+            "controller/reconciler",
+            "controller/src",
+        ],
+    );
     none("floors 0 and 1 are pure", &offences);
 }
 
@@ -119,44 +205,77 @@ fn a_room_has_at_most_400_lines() {
         let lines = read(&path).lines().count();
         (lines > LONGEST_ROOM).then(|| format!("{path}: {lines}"))
     };
-    none("split by what a room says in one sentence", &rooms().into_iter().filter_map(too_long).collect::<Vec<_>>());
+    none(
+        "split by what a room says in one sentence",
+        &rooms().into_iter().filter_map(too_long).collect::<Vec<_>>(),
+    );
 }
 
 #[test]
 fn every_source_file_says_what_it_is() {
-    let silent: Vec<_> = sources().into_iter().filter(|path| !read(path).starts_with("//! ")).collect();
+    let silent: Vec<_> = sources()
+        .into_iter()
+        .filter(|path| !read(path).starts_with("//! "))
+        .collect();
     none("the first line of a source file is its `//!` sentence", &silent);
 }
 
 #[test]
 fn there_is_no_mod_rs() {
-    let found: Vec<_> = sources().into_iter().filter(|path| path.ends_with("/mod.rs")).collect();
+    let found: Vec<_> = sources()
+        .into_iter()
+        .filter(|path| path.ends_with("/mod.rs"))
+        .collect();
     none("foo.rs + foo/, never foo/mod.rs", &found);
 }
 
 #[test]
 fn only_the_docker_crate_names_bollard() {
-    none("the engine's client", &named_outside(&["bollard"], &["controller/docker/"]));
-    let manifests = files().into_iter().filter(|path| path.ends_with("Cargo.toml") && path != "Cargo.toml");
-    let named = manifests.filter(|path| path != "controller/docker/Cargo.toml" && read(path).contains("bollard"));
+    none(
+        "the engine's client",
+        &named_outside(&["bollard"], &["controller/docker/"]),
+    );
+    let manifests = files()
+        .into_iter()
+        .filter(|path| path.ends_with("Cargo.toml") && path != "Cargo.toml");
+    let named =
+        manifests.filter(|path| path != "controller/docker/Cargo.toml" && read(path).contains("bollard"));
     none("the engine's client", &named.collect::<Vec<_>>());
 }
 
 #[test]
 fn only_yaml_rs_names_the_yaml_crate() {
-    none("the YAML crate", &named_outside(&["serde_yaml", "serde_saphyr"], &["crds/src/yaml.rs", "crds/src/yaml/"]));
+    none(
+        "the YAML crate",
+        &named_outside(
+            &["serde_yaml", "serde_saphyr"],
+            &["crds/src/yaml.rs", "crds/src/yaml/"],
+        ),
+    );
 }
 
 #[test]
 fn only_the_clock_asks_the_time() {
-    let words = ["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "Utc::now"];
-    none("time is an argument", &named_outside(&words, &["controller/reconciler/src/clock.rs"]));
+    let words = [
+        "SystemTime::now",
+        "Instant::now",
+        "Timestamp::now",
+        "Zoned::now",
+        "Utc::now",
+    ];
+    none(
+        "time is an argument",
+        &named_outside(&words, &["controller/reconciler/src/clock.rs"]),
+    );
 }
 
 #[test]
 fn every_task_has_a_name() {
     let words = ["tokio::spawn(", "task::spawn(", "thread::spawn("];
-    none("supervise.spawn, never a naked one", &named_outside(&words, &["controller/reconciler/src/supervise"]));
+    none(
+        "supervise.spawn, never a naked one",
+        &named_outside(&words, &["controller/reconciler/src/supervise"]),
+    );
 }
 
 #[test]
@@ -164,24 +283,43 @@ fn nothing_sleeps_to_hide_a_race() {
     let mut offences = named_outside(&["thread::sleep"], &[]);
     let tests = sources().into_iter().filter(|path| path.starts_with("tests/"));
     let excused = ["tests/src/wait.rs", "tests/tests/tidy.rs"];
-    offences.extend(tests.filter(|path| !excused.contains(&path.as_str()) && code(path).contains("thread::sleep")));
+    offences.extend(
+        tests.filter(|path| !excused.contains(&path.as_str()) && code(path).contains("thread::sleep")),
+    );
     none("wait for a condition with a limit", &offences);
 }
 
 #[test]
 fn a_test_that_is_switched_off_says_why() {
     let off = concat!("#[ig", "nore]");
-    let found: Vec<_> = sources().into_iter().filter(|path| read(path).contains(off)).collect();
+    let found: Vec<_> = sources()
+        .into_iter()
+        .filter(|path| read(path).contains(off))
+        .collect();
     none("#[ignore = \"reason\"]", &found);
 }
 
 /// The rows of the table below `## Invariants`: its number, its law, what holds it.
 fn invariants() -> Vec<(String, String)> {
     let text = read("ARCHITECTURE.md");
-    let section = text.split("\n## Invariants\n").nth(1).expect("ARCHITECTURE.md has `## Invariants`");
-    let rows = section.lines().take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| "));
-    let cells = rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>());
-    cells.filter(|cells| cells[0].parse::<u32>().is_ok()).map(|cells| (cells[0].clone(), cells[2].clone())).collect()
+    let section = text
+        .split("\n## Invariants\n")
+        .nth(1)
+        .expect("ARCHITECTURE.md has `## Invariants`");
+    let rows = section
+        .lines()
+        .take_while(|line| !line.starts_with("## "))
+        .filter(|line| line.starts_with("| "));
+    let cells = rows.map(|row| {
+        row.trim_matches('|')
+            .split('|')
+            .map(|cell| cell.trim().to_owned())
+            .collect::<Vec<_>>()
+    });
+    cells
+        .filter(|cells| cells[0].parse::<u32>().is_ok())
+        .map(|cells| (cells[0].clone(), cells[2].clone()))
+        .collect()
 }
 
 #[test]
@@ -205,8 +343,16 @@ fn every_invariant_names_a_test_that_exists() {
 fn every_link_in_the_docs_leads_somewhere() {
     let mut offences = Vec::new();
     for path in files().into_iter().filter(|path| ends_with(path, "md")) {
-        let folder = root().join(&path).parent().expect("a file lies in a folder").to_owned();
-        for link in read(&path).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        let folder = root()
+            .join(&path)
+            .parent()
+            .expect("a file lies in a folder")
+            .to_owned();
+        for link in read(&path)
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
             let target = link.split('#').next().unwrap_or_default();
             let elsewhere = link.contains("://") || link.starts_with("mailto:") || target.is_empty();
             if !elsewhere && !folder.join(target).exists() {
@@ -232,7 +378,12 @@ fn no_file_names_the_place_where_it_was_written() {
     for path in files() {
         let text = std::fs::read(root().join(&path)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        offences.extend(words.iter().filter(|word| text.contains(**word)).map(|word| format!("{path}: {word}")));
+        offences.extend(
+            words
+                .iter()
+                .filter(|word| text.contains(**word))
+                .map(|word| format!("{path}: {word}")),
+        );
     }
     none("a clone lies elsewhere", &offences);
 }
@@ -240,11 +391,18 @@ fn no_file_names_the_place_where_it_was_written() {
 #[test]
 fn every_script_parses_and_stops_at_its_first_mistake() {
     let mut offences = String::new();
-    let scripts = files().into_iter().filter(|path| path.starts_with("scripts/") || path == ".ci/run");
+    let scripts = files()
+        .into_iter()
+        .filter(|path| path.starts_with("scripts/") || path == ".ci/run");
     for path in scripts.filter(|path| read(path).starts_with("#!")) {
-        let parsed = Command::new("bash").arg("-n").arg(root().join(&path)).output().expect("bash runs");
+        let parsed = Command::new("bash")
+            .arg("-n")
+            .arg(root().join(&path))
+            .output()
+            .expect("bash runs");
         if !parsed.status.success() {
-            writeln!(offences, "{path}: {}", String::from_utf8_lossy(&parsed.stderr)).expect("a string takes text");
+            writeln!(offences, "{path}: {}", String::from_utf8_lossy(&parsed.stderr))
+                .expect("a string takes text");
         }
         if !read(&path).contains("\nset -euo pipefail\n") {
             writeln!(offences, "{path}: no `set -euo pipefail`").expect("a string takes text");

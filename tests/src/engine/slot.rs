@@ -27,12 +27,15 @@ impl Slot {
         // Held to the end of this function: a place is not claimed while someone else still sweeps it.
         let _lock = lock();
         remove_leftovers();
-        let first = std::process::id().wrapping_mul(31).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let first = std::process::id()
+            .wrapping_mul(31)
+            .wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         for step in 0..SLOTS {
             let number = first.wrapping_add(step) % SLOTS;
             let slot = Self::numbered(number);
             if fs::create_dir(&slot.root).is_ok() {
-                fs::write(slot.root.join("owner"), owner_mark(std::process::id())).expect("the owner is noted");
+                fs::write(slot.root.join("owner"), owner_mark(std::process::id()))
+                    .expect("the owner is noted");
                 return slot;
             }
         }
@@ -61,7 +64,9 @@ impl Slot {
         let (name, inner) = (&self.name, self.inner_address());
         ip(&format!("netns add {name}"));
         ip(&format!("-n {name} link set lo up"));
-        ip(&format!("link add {name}-h type veth peer name {name}-n netns {name}"));
+        ip(&format!(
+            "link add {name}-h type veth peer name {name}-n netns {name}"
+        ));
         ip(&format!("addr add {outer}/30 dev {name}-h"));
         ip(&format!("link set {name}-h up"));
         ip(&format!("-n {name} addr add {inner}/30 dev {name}-n"));
@@ -80,9 +85,16 @@ impl Slot {
     fn cleaner(&self) -> Command {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new("sh");
-        command.args(["-c", SCRIPT]).env("ROOT", &self.root).env("NAME", &self.name);
+        command
+            .args(["-c", SCRIPT])
+            .env("ROOT", &self.root)
+            .env("NAME", &self.name);
         // In a group of its own, so that Ctrl-C in a terminal ends the tests and not their broom.
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         command
     }
 }
@@ -97,7 +109,9 @@ fn lock() -> fs::File {
 fn remove_leftovers() {
     let Ok(folders) = fs::read_dir(FOLDER) else { return };
     for folder in folders.flatten() {
-        let Some(number) = folder.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(number) = folder.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         let slot = Slot::numbered(number);
         if is_left_behind(&slot.root) {
             drop(slot.cleaner().status());
@@ -108,7 +122,10 @@ fn remove_leftovers() {
 fn is_left_behind(root: &Path) -> bool {
     let Ok(mark) = fs::read_to_string(root.join("owner")) else {
         // Just being claimed, or claimed by someone who died in that very moment.
-        let age = fs::metadata(root).and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        let age = fs::metadata(root)
+            .and_then(|meta| meta.modified())
+            .ok()
+            .and_then(|time| time.elapsed().ok());
         return age.is_some_and(|age| age > Duration::from_secs(60));
     };
     let pid = mark.split(' ').next().and_then(|pid| pid.parse().ok());
@@ -118,12 +135,19 @@ fn is_left_behind(root: &Path) -> bool {
 /// Pid and start time: a pid alone may have been given to someone else since.
 fn owner_mark(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let started = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(19)).unwrap_or("gone");
+    let started = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.split(' ').nth(19))
+        .unwrap_or("gone");
     format!("{pid} {started}")
 }
 
 fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs; hint: ./scripts/setup");
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .expect("ip runs; hint: ./scripts/setup");
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ip {arguments}: {err}");
 }

@@ -45,7 +45,9 @@ impl Framing {
     fn step(&mut self, pieces: &mut Vec<Piece>) -> bool {
         match self.at {
             At::Head => {
-                let Some(end) = find(&self.held, b"\r\n\r\n") else { return false };
+                let Some(end) = find(&self.held, b"\r\n\r\n") else {
+                    return false;
+                };
                 let head = String::from_utf8_lossy(&self.held[..end]).into_owned();
                 pieces.push(request(&head));
                 self.at = after_head(&head);
@@ -53,23 +55,40 @@ impl Framing {
             }
             At::Body(left) => {
                 let count = left.min(self.held.len());
-                self.at = if count == left { At::Head } else { At::Body(left - count) };
+                self.at = if count == left {
+                    At::Head
+                } else {
+                    At::Body(left - count)
+                };
                 self.pass(count, pieces);
             }
             At::Chunk => {
-                let Some(end) = find(&self.held, b"\r\n") else { return false };
+                let Some(end) = find(&self.held, b"\r\n") else {
+                    return false;
+                };
                 let line = String::from_utf8_lossy(&self.held[..end]).into_owned();
-                let size = usize::from_str_radix(line.split(';').next().unwrap_or("").trim(), 16).unwrap_or(0);
-                self.at = if size == 0 { At::Trailer } else { At::ChunkData(size + 2) };
+                let size =
+                    usize::from_str_radix(line.split(';').next().unwrap_or("").trim(), 16).unwrap_or(0);
+                self.at = if size == 0 {
+                    At::Trailer
+                } else {
+                    At::ChunkData(size + 2)
+                };
                 self.pass(end + 2, pieces);
             }
             At::ChunkData(left) => {
                 let count = left.min(self.held.len());
-                self.at = if count == left { At::Chunk } else { At::ChunkData(left - count) };
+                self.at = if count == left {
+                    At::Chunk
+                } else {
+                    At::ChunkData(left - count)
+                };
                 self.pass(count, pieces);
             }
             At::Trailer => {
-                let Some(end) = find(&self.held, b"\r\n") else { return false };
+                let Some(end) = find(&self.held, b"\r\n") else {
+                    return false;
+                };
                 self.at = if end == 0 { At::Head } else { At::Trailer };
                 self.pass(end + 2, pieces);
             }
@@ -90,7 +109,10 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 fn request(head: &str) -> Piece {
     let mut words = head.lines().next().unwrap_or("").split(' ');
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    Piece::Request { class: class_of(method, path), request: format!("{method} {path}") }
+    Piece::Request {
+        class: class_of(method, path),
+        request: format!("{method} {path}"),
+    }
 }
 
 fn after_head(head: &str) -> At {
@@ -101,7 +123,13 @@ fn after_head(head: &str) -> At {
         match name.as_str() {
             "upgrade" => return At::Raw,
             "transfer-encoding" if value.contains("chunked") => at = At::Chunk,
-            "content-length" => at = value.parse().ok().filter(|size| *size > 0).map_or(At::Head, At::Body),
+            "content-length" => {
+                at = value
+                    .parse()
+                    .ok()
+                    .filter(|size| *size > 0)
+                    .map_or(At::Head, At::Body)
+            }
             _ => {}
         }
     }
@@ -111,16 +139,30 @@ fn after_head(head: &str) -> At {
 /// Method and path without version and query, with each id or name replaced by `*`: `POST /containers/*/start`.
 #[must_use]
 pub fn class_of(method: &str, path: &str) -> String {
-    const COLLECTIONS: [&str; 6] = ["containers", "networks", "volumes", "images", "exec", "distribution"];
+    const COLLECTIONS: [&str; 6] = [
+        "containers",
+        "networks",
+        "volumes",
+        "images",
+        "exec",
+        "distribution",
+    ];
     const VERBS: [&str; 6] = ["json", "create", "prune", "get", "load", "search"];
     let path = path.split('?').next().unwrap_or("");
     let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    if parts.first().is_some_and(|part| part.starts_with('v') && part[1..].starts_with(|c: char| c.is_ascii_digit())) {
+    if parts
+        .first()
+        .is_some_and(|part| part.starts_with('v') && part[1..].starts_with(|c: char| c.is_ascii_digit()))
+    {
         parts.remove(0);
     }
     if parts.len() > 1 && COLLECTIONS.contains(&parts[0]) && !VERBS.contains(&parts[1]) {
         // An image's name may hold slashes: `images/host:5000/app/json`.
-        let end = if parts[0] == "images" && parts.len() > 2 { parts.len() - 1 } else { 2 };
+        let end = if parts[0] == "images" && parts.len() > 2 {
+            parts.len() - 1
+        } else {
+            2
+        };
         parts.splice(1..end, ["*"]);
     }
     format!("{method} /{}", parts.join("/"))
