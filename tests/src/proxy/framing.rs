@@ -124,11 +124,8 @@ fn after_head(head: &str) -> At {
             "upgrade" => return At::Raw,
             "transfer-encoding" if value.contains("chunked") => at = At::Chunk,
             "content-length" => {
-                at = value
-                    .parse()
-                    .ok()
-                    .filter(|size| *size > 0)
-                    .map_or(At::Head, At::Body)
+                let size = value.parse().unwrap_or(0);
+                at = if size == 0 { At::Head } else { At::Body(size) };
             }
             _ => {}
         }
