@@ -1,0 +1,75 @@
+//! The time: the only file that asks for it, so that everything else can be told.
+
+#![allow(clippy::disallowed_methods, reason = "somebody has to ask the system, and it is this file alone")]
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use argus_core::time::Timestamp;
+use tokio::time::Instant;
+
+/// The time by the system's clock.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Where a task gets the time from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Clock(Source);
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Source {
+    /// The system's clock: it agrees with the engine's timestamps even after a suspend.
+    #[default]
+    System,
+    /// Tokio's clock from a fixed start: stands still and jumps with a paused test.
+    Virtual { base: Timestamp, origin: Instant },
+}
+
+impl Clock {
+    /// The system's clock.
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// A clock that shows `base` now and goes with tokio's time, which a test may pause.
+    pub fn virtual_from(base: Timestamp) -> Self {
+        Self(Source::Virtual { base, origin: Instant::now() })
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        match self.0 {
+            Source::System => now(),
+            Source::Virtual { base, origin } => base + origin.elapsed(),
+        }
+    }
+
+    /// How long it is until `at`; zero when it has passed.
+    pub fn until(&self, at: Timestamp) -> Duration {
+        at.since(self.now())
+    }
+
+    /// Sleeps until `at`, or for ever when there is no such time.
+    pub async fn sleep_until(&self, at: Option<Timestamp>) {
+        match at {
+            // A timer of tokio fires within its millisecond, ours counts whole ones: never wake before the time.
+            Some(at) => tokio::time::sleep(self.until(at)).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_virtual_clock_goes_with_paused_time() {
+        let clock = Clock::virtual_from(Timestamp(1_000));
+        assert_eq!(clock.now(), Timestamp(1_000));
+        clock.sleep_until(Some(Timestamp(61_000))).await;
+        assert!(clock.now() >= Timestamp(61_000) && clock.now() < Timestamp(61_010));
+        assert_eq!(clock.until(Timestamp(5)), Duration::ZERO);
+    }
+}

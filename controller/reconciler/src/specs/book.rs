@@ -1,0 +1,258 @@
+//! The book of environments: what every spec file said last, and what of it counts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::desired::{Accepted, Desired};
+use argus_core::ident::EnvName;
+use argus_core::time::Timestamp;
+use argus_crds::complaint::Complaint;
+use serde::{Deserialize, Serialize};
+
+use super::clash::clash;
+use super::scan::Text;
+
+/// How long the environment of a file that is gone stays.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// Everything known of the spec folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpecBook {
+    /// The folder was read completely at least once.
+    pub scanned: bool,
+    /// Why the folder cannot be read; while it is so, nothing in here changes.
+    pub unavailable: Option<String>,
+    /// What keeps parts of the folder from being read, for people.
+    pub notes: Vec<String>,
+    /// By path relative to the folder.
+    pub files: BTreeMap<PathBuf, FileEntry>,
+    /// What shall be: accepted revisions, and last good ones where an edit was rejected.
+    pub environments: BTreeMap<EnvName, Arc<Accepted>>,
+    /// Environments whose file became another environment's.
+    leaving: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
+}
+
+/// One spec file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileEntry {
+    /// The contents that were judged last, for snippets; `None` where they could not be read.
+    pub text: Option<Text>,
+    /// What is wrong with them, warnings included.
+    pub complaints: Vec<Complaint>,
+    /// What came of them.
+    pub standing: Standing,
+    /// The revision that counts: the newest accepted one.
+    pub holds: Option<Arc<Accepted>>,
+    /// Since when the file is not there.
+    pub gone_since: Option<Timestamp>,
+    /// Admitted, but another file holds what it claims.
+    waiting: Option<Arc<Desired>>,
+}
+
+/// What came of a file's last contents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Standing {
+    /// They have not been judged since the controller started.
+    #[default]
+    Unread,
+    /// They count.
+    Accepted,
+    /// They are refused; what the file held before still counts.
+    Rejected,
+    /// Another file holds what they claim.
+    Conflict {
+        /// Which file.
+        holder: PathBuf,
+    },
+}
+
+/// What admission says of a file's contents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// What shall be, unless a complaint refuses it.
+    pub desired: Option<Desired>,
+    /// All complaints.
+    pub complaints: Vec<Complaint>,
+}
+
+impl SpecBook {
+    /// A book that remembers what counted before the controller was started.
+    pub fn remembering(held: BTreeMap<PathBuf, Accepted>) -> Self {
+        let entry = |accepted| FileEntry { holds: Some(Arc::new(accepted)), ..FileEntry::default() };
+        let mut book = Self {
+            files: held.into_iter().map(|(path, accepted)| (path, entry(accepted))).collect(),
+            ..Self::default()
+        };
+        book.index();
+        book
+    }
+
+    /// Takes the judgement of a file's contents in. A refusal changes nothing but the complaints.
+    pub fn judged(&mut self, path: &Path, text: Option<Text>, judged: Judged, now: Timestamp) {
+        let entry = self.files.entry(path.to_path_buf()).or_default();
+        entry.text = text;
+        entry.gone_since = None;
+        let refused = judged.complaints.iter().any(Complaint::is_error);
+        entry.complaints = judged.complaints;
+        entry.waiting = None;
+        match judged.desired {
+            Some(desired) if !refused => {
+                self.claim(path, Arc::new(desired), now);
+            },
+            Some(_) | None => entry.standing = Standing::Rejected,
+        }
+        self.settle_claims(now);
+    }
+
+    /// Notes which files are there. The environments of the others stay for the grace.
+    pub fn present(&mut self, is_there: impl Fn(&Path) -> bool, now: Timestamp) {
+        for (path, entry) in &mut self.files {
+            if is_there(path) {
+                entry.gone_since = None;
+            } else {
+                entry.gone_since.get_or_insert(now);
+            }
+        }
+    }
+
+    /// The folder cannot be read: nothing is known to be gone.
+    pub fn freeze(&mut self, reason: String) {
+        self.unavailable = Some(reason);
+        for entry in self.files.values_mut() {
+            entry.gone_since = None;
+        }
+        for (_, since) in self.leaving.values_mut() {
+            *since = Timestamp(i64::MAX);
+        }
+    }
+
+    /// The folder was read.
+    pub fn thaw(&mut self, now: Timestamp) {
+        self.unavailable = None;
+        for (_, since) in self.leaving.values_mut() {
+            *since = (*since).min(now);
+        }
+    }
+
+    /// Drops what has been gone for the grace.
+    pub fn expire(&mut self, now: Timestamp) {
+        let over = |since: Timestamp| now.since(since) >= GRACE;
+        self.files.retain(|_, entry| {
+            let stays = entry.holds.is_some() || entry.standing == Standing::Unread;
+            !entry.gone_since.is_some_and(|since| over(since) || !stays)
+        });
+        self.leaving.retain(|_, (_, since)| !over(*since));
+        self.settle_claims(now);
+    }
+
+    /// When the next grace ends.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        let files = self.files.values().filter_map(|entry| entry.gone_since);
+        let leaving = self.leaving.values().map(|(_, since)| *since).filter(|since| since.0 != i64::MAX);
+        files.chain(leaving).min().map(|since| since + GRACE)
+    }
+
+    /// What counts, by file: enough to go on from after a restart.
+    pub fn held(&self) -> BTreeMap<PathBuf, Accepted> {
+        let held = |entry: &FileEntry| entry.holds.as_deref().cloned();
+        self.files.iter().filter_map(|(path, entry)| Some((path.clone(), held(entry)?))).collect()
+    }
+
+    /// The file that an environment comes from.
+    pub fn file_of(&self, env: &EnvName) -> Option<(&Path, &FileEntry)> {
+        let of = |entry: &FileEntry| entry.holds.as_ref().is_some_and(|held| held.desired.env == *env);
+        self.files.iter().find(|(_, entry)| of(entry)).map(|(path, entry)| (path.as_path(), entry))
+    }
+
+    /// Gives a file what it claims, unless another file has it; tells whether it got it.
+    fn claim(&mut self, path: &Path, desired: Arc<Desired>, now: Timestamp) -> bool {
+        let rivals = self.files.iter().filter(|(other, _)| other.as_path() != path);
+        let clashes = |entry: &FileEntry| entry.holds.as_ref().and_then(|held| clash(&desired, &held.desired));
+        let rival = rivals
+            .clone()
+            .filter(|(_, entry)| entry.gone_since.is_none())
+            .find_map(|(other, entry)| Some((other.clone(), clashes(entry)?)));
+        // A renamed file takes its environment along: the one that is gone no longer holds it.
+        let heir_of = rivals
+            .filter(|(_, entry)| entry.gone_since.is_some())
+            .find(|(_, entry)| entry.holds.as_ref().is_some_and(|held| held.desired.env == desired.env))
+            .map(|(other, _)| other.clone());
+        if let Some((holder, what)) = rival {
+            let Some(entry) = self.files.get_mut(path) else { return false };
+            entry.complaints.retain(|complaint| !is_conflict(complaint));
+            entry.complaints.push(conflict(&what, &holder));
+            entry.standing = Standing::Conflict { holder };
+            entry.waiting = Some(desired);
+            return false;
+        }
+        let heritage = heir_of.and_then(|other| self.files.remove(&other)).and_then(|entry| entry.holds);
+        let heritage = heritage.or_else(|| self.leaving.remove(&desired.env).map(|(accepted, _)| accepted));
+        let Some(entry) = self.files.get_mut(path) else { return false };
+        entry.complaints.retain(|complaint| !is_conflict(complaint));
+        entry.standing = Standing::Accepted;
+        entry.waiting = None;
+        let before = entry.holds.clone().filter(|held| held.desired.env == desired.env).or(heritage);
+        // The same revision again was accepted when it was accepted first.
+        let accepted_at = match &before {
+            Some(before) if before.desired == *desired => before.accepted_at,
+            Some(_) | None => now,
+        };
+        let spec_path = path.display().to_string();
+        let accepted = Accepted { desired: Arc::unwrap_or_clone(desired), spec_path, accepted_at };
+        if entry.holds.as_deref() == Some(&accepted) {
+            return true;
+        }
+        if let Some(old) = entry.holds.replace(Arc::new(accepted))
+            && entry.holds.as_ref().is_some_and(|new| new.desired.env != old.desired.env)
+        {
+            self.leaving.insert(old.desired.env.clone(), (old, now));
+        }
+        true
+    }
+
+    /// Gives files that wait what has become free, then brings the index up to date.
+    fn settle_claims(&mut self, now: Timestamp) {
+        let waiting = |entry: &FileEntry| entry.gone_since.is_none().then(|| entry.waiting.clone()).flatten();
+        // What one file gets may free what another one waits for; each round but the last satisfies a file.
+        loop {
+            let claims: Vec<_> =
+                self.files.iter().filter_map(|(path, entry)| Some((path.clone(), waiting(entry)?))).collect();
+            let mut satisfied = false;
+            for (path, desired) in claims {
+                satisfied |= self.claim(&path, desired, now);
+            }
+            if !satisfied {
+                break;
+            }
+        }
+        self.index();
+    }
+
+    fn index(&mut self) {
+        let leaving = self.leaving.values().map(|(accepted, _)| accepted);
+        let held = self.files.values().filter_map(|entry| entry.holds.as_ref());
+        // Files come last: what a file holds goes before what is leaving under the same name.
+        self.environments =
+            leaving.chain(held).map(|accepted| (accepted.desired.env.clone(), accepted.clone())).collect();
+    }
+}
+
+/// Where conflicts are said to be; no file has a key of this name, admission says nothing there.
+const CONFLICT: &str = "isolation";
+
+fn conflict(what: &str, holder: &Path) -> Complaint {
+    let message = format!("{what} is already claimed by `{}`", holder.display());
+    Complaint::error(CONFLICT, message)
+        .hint("give `isolation.namespace` another value, or remove one of the two files")
+}
+
+fn is_conflict(complaint: &Complaint) -> bool {
+    complaint.path == CONFLICT && complaint.message.contains(" is already claimed by `")
+}
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -1,0 +1,179 @@
+//! What a build's context holds, as one hash: another hash is another image.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::scan::Stamp;
+
+/// Most entries of a context that are looked at.
+const MAX_ENTRIES: usize = 50_000;
+/// Most bytes of a context that are read.
+const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Hashes of files, read again only where they changed.
+#[derive(Debug, Default)]
+pub struct Digests {
+    files: BTreeMap<PathBuf, (Stamp, [u8; 32])>,
+    used: BTreeMap<PathBuf, (Stamp, [u8; 32])>,
+}
+
+impl Digests {
+    /// Hash of the Dockerfile and of everything in the context that `.dockerignore` lets in, as lower case hex.
+    ///
+    /// # Errors
+    /// The context or the Dockerfile cannot be read, or the context is beyond all bounds.
+    pub fn of(&mut self, context: &Path, dockerfile: &Path) -> io::Result<String> {
+        let mut all = Sha256::new();
+        let dockerfile = context.join(dockerfile);
+        all.update(self.file(&dockerfile, &std::fs::metadata(&dockerfile)?)?);
+        let ignored = ignored(context)?;
+        let mut entries = 0_usize;
+        let mut bytes = 0_u64;
+        let mut folders = vec![PathBuf::new()];
+        let mut found = BTreeMap::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(context.join(&folder))? {
+                let entry = entry?;
+                let path = folder.join(entry.file_name());
+                let meta = entry.metadata()?;
+                let out = ignored.matched(&path, meta.is_dir()).is_ignore();
+                if meta.is_dir() {
+                    // An ignored folder may still hold what a later `!` lets in again.
+                    if !out || ignored.num_whitelists() > 0 {
+                        folders.push(path.clone());
+                    }
+                }
+                if out {
+                    continue;
+                }
+                entries += 1;
+                if meta.is_file() {
+                    bytes = bytes.saturating_add(meta.len());
+                }
+                if entries > MAX_ENTRIES || bytes > MAX_BYTES {
+                    return Err(io::Error::other(
+                        "build context holds more than 50,000 entries or 2 GiB; a `.dockerignore` makes it smaller",
+                    ));
+                }
+                found.insert(path, meta);
+            }
+        }
+        // In the order of the paths, which does not depend on the file system.
+        for (path, meta) in found {
+            all.update(path.as_os_str().as_encoded_bytes());
+            all.update([0]);
+            all.update(self.entry(&context.join(&path), &meta)?);
+        }
+        Ok(all.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// Forgets the files that nobody asked for since the last call.
+    pub fn sweep(&mut self) {
+        self.files = std::mem::take(&mut self.used);
+    }
+
+    fn entry(&mut self, path: &Path, meta: &Metadata) -> io::Result<Vec<u8>> {
+        let kind = meta.file_type();
+        if kind.is_symlink() {
+            // A link enters the context as a link: what it points to is not followed.
+            let target = std::fs::read_link(path)?;
+            return Ok([b"link ", target.as_os_str().as_encoded_bytes()].concat());
+        }
+        if kind.is_file() {
+            let executable = meta.permissions().mode() & 0o111 != 0;
+            let hash = self.file(path, meta)?;
+            return Ok([if executable { &b"program "[..] } else { b"file " }, &hash].concat());
+        }
+        Ok(b"other".to_vec())
+    }
+
+    fn file(&mut self, path: &Path, meta: &Metadata) -> io::Result<[u8; 32]> {
+        let stamp = Stamp::of(meta);
+        let known = self.used.get(path).or_else(|| self.files.get(path));
+        if let Some((before, hash)) = known
+            && *before == stamp
+        {
+            let hash = *hash;
+            self.used.insert(path.to_path_buf(), (stamp, hash));
+            return Ok(hash);
+        }
+        let mut hash = Sha256::new();
+        let mut file = std::fs::File::open(path)?;
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let read = file.read(&mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(&buffer[..read]);
+        }
+        let hash = hash.finalize().into();
+        self.used.insert(path.to_path_buf(), (stamp, hash));
+        Ok(hash)
+    }
+}
+
+/// The rules of `.dockerignore`, which anchors every pattern at the context's root.
+fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
+    let mut rules = ignore::gitignore::GitignoreBuilder::new("");
+    let text = match std::fs::read_to_string(context.join(".dockerignore")) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (not, pattern) = match line.strip_prefix('!') {
+            Some(rest) => ("!", rest.trim()),
+            None => ("", line),
+        };
+        let pattern = pattern.trim_start_matches("./").trim_start_matches('/').trim_end_matches('/');
+        for pattern in [format!("{not}/{pattern}"), format!("{not}/{pattern}/**")] {
+            rules.add_line(None, &pattern).map_err(io::Error::other)?;
+        }
+    }
+    rules.build().map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_enters_the_image_changes_the_digest_and_nothing_else_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("Dockerfile", "FROM scratch");
+        write("src/main.rs", "fn main() {}");
+        write(".dockerignore", "target\n*.log\n!keep.log\n");
+        let mut digests = Digests::default();
+        let mut digest = || digests.of(dir.path(), Path::new("Dockerfile")).unwrap();
+        let first = digest();
+        assert_eq!(first.len(), 64);
+        write("target/debug/argus", "binary");
+        write("noise.log", "noise");
+        assert_eq!(digest(), first, "ignored");
+        write("keep.log", "kept");
+        let second = digest();
+        assert_ne!(second, first, "let in again");
+        write("src/main.rs", "fn main() { loop {} }");
+        let third = digest();
+        assert_ne!(third, second);
+        write("Dockerfile", "FROM alpine");
+        assert_ne!(digest(), third);
+    }
+
+    #[test]
+    fn a_missing_dockerfile_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Digests::default().of(dir.path(), Path::new("Dockerfile")).is_err());
+    }
+}

@@ -1,0 +1,294 @@
+//! What lies in the spec folder: the files that count, read again only where they changed.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+/// Longest spec file that is read.
+pub const MAX_FILE: u64 = 1024 * 1024;
+/// Most spec files that are looked at.
+pub const MAX_FILES: usize = 5_000;
+
+/// What is seen of a file before it is read; equal stamps mean equal contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    dev: u64,
+    ino: u64,
+    modified: (i64, i64),
+    size: u64,
+}
+
+impl Stamp {
+    /// The stamp of what was seen.
+    pub fn of(meta: &Metadata) -> Self {
+        Self {
+            dev: meta.dev(),
+            ino: meta.ino(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            size: meta.size(),
+        }
+    }
+}
+
+/// A file's contents with their hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// The bytes.
+    pub bytes: Arc<[u8]>,
+    /// SHA-256 of the bytes.
+    pub hash: [u8; 32],
+}
+
+impl Text {
+    /// Bytes and their hash.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        let hash = Sha256::digest(&bytes).into();
+        Self { bytes: bytes.into(), hash }
+    }
+}
+
+/// What came of reading one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// It was read.
+    Text(Text),
+    /// It is longer than [`MAX_FILE`]; this many bytes.
+    TooLong(u64),
+    /// It is there, and cannot be read.
+    Unreadable(String),
+}
+
+/// One look at the whole folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Spec files by their path relative to the folder.
+    pub files: BTreeMap<PathBuf, Contents>,
+    /// Folders (the spec folder or below) that were listed, with what they are: a replaced folder is another one.
+    pub folders: BTreeMap<PathBuf, (u64, u64)>,
+    /// Sub-folders that could not be listed: nothing is known of the files in them.
+    pub unlisted: BTreeMap<PathBuf, String>,
+    /// There are more files than are looked at: a file that is not in `files` may still be there.
+    pub too_many: bool,
+}
+
+/// Remembers what it read.
+#[derive(Debug)]
+pub struct Scanner {
+    root: PathBuf,
+    read: BTreeMap<PathBuf, (Stamp, Contents)>,
+}
+
+impl Scanner {
+    /// For the files of `root` and of the folders one level below.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, read: BTreeMap::new() }
+    }
+
+    /// Looks. A file for which `again` answers yes is read even where its stamp did not change.
+    ///
+    /// # Errors
+    /// The spec folder itself is not there or cannot be listed.
+    pub fn scan(&mut self, again: impl Fn(&Path) -> bool) -> io::Result<Scan> {
+        let mut scan = Scan::default();
+        let mut found = Vec::new();
+        let mut folders = Vec::new();
+        list(&self.root, Path::new(""), &mut found, Some(&mut folders), &mut scan)?;
+        folders.sort();
+        for folder in folders {
+            match list(&self.root.join(&folder), &folder, &mut found, None, &mut scan) {
+                Ok(()) => {}
+                // It went away between the two lists.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => drop(scan.unlisted.insert(folder, error.to_string())),
+            }
+        }
+        found.sort();
+        scan.too_many = found.len() > MAX_FILES;
+        found.truncate(MAX_FILES);
+        let mut read = BTreeMap::new();
+        for path in found {
+            let known = self.read.get(&path).filter(|_| !again(&path));
+            if let Some(entry) = look(&self.root.join(&path), known) {
+                scan.files.insert(path.clone(), entry.1.clone());
+                read.insert(path, entry);
+            }
+        }
+        self.read = read;
+        Ok(scan)
+    }
+}
+
+/// Whether a file of this name is a spec.
+pub fn is_spec_name(name: &str) -> bool {
+    let tail = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
+    !name.starts_with('.') && tail.is_some_and(|tail| tail == "e2e" || tail.ends_with(".e2e"))
+}
+
+fn list(
+    folder: &Path,
+    relative: &Path,
+    files: &mut Vec<PathBuf>,
+    mut below: Option<&mut Vec<PathBuf>>,
+    scan: &mut Scan,
+) -> io::Result<()> {
+    let meta = std::fs::metadata(folder)?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if name.starts_with('.') {
+            continue;
+        }
+        if is_spec_name(&name) {
+            // Enough to know that there are too many.
+            if files.len() <= MAX_FILES {
+                files.push(relative.join(&name));
+            }
+        } else if let Some(below) = below.as_deref_mut()
+            && std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_dir())
+        {
+            below.push(PathBuf::from(name));
+        }
+    }
+    scan.folders.insert(relative.to_path_buf(), (meta.dev(), meta.ino()));
+    Ok(())
+}
+
+/// Reads one file; `None`: it is not a file, or no longer there.
+fn look(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, Contents)> {
+    let unreadable = |error: &io::Error| {
+        // A link that points nowhere is there and cannot be read; a name that is gone is gone.
+        let meta = std::fs::symlink_metadata(path).ok()?;
+        Some((Stamp::of(&meta), Contents::Unreadable(error.to_string())))
+    };
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) => return unreadable(&error),
+    };
+    if !meta.is_file() {
+        return None;
+    }
+    let stamp = Stamp::of(&meta);
+    if let Some(known) = known
+        && known.0 == stamp
+        && !matches!(known.1, Contents::Unreadable(_))
+    {
+        return Some(known.clone());
+    }
+    if meta.size() > MAX_FILE {
+        return Some((stamp, Contents::TooLong(meta.size())));
+    }
+    match read_bounded(path, MAX_FILE) {
+        Ok(Some(bytes)) => Some((stamp, Contents::Text(Text::new(bytes)))),
+        Ok(None) => Some((stamp, Contents::TooLong(MAX_FILE + 1))),
+        Err(error) => unreadable(&error),
+    }
+}
+
+/// Reads a regular file of at most `limit` bytes; `None` when it is longer. Never waits on a pipe.
+pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= limit).then_some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(scan: &Scan) -> Vec<String> {
+        scan.files.keys().map(|path| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn the_names_that_count() {
+        for (name, counts) in [
+            ("e2e.yaml", true),
+            ("e2e.yml", true),
+            ("shop.e2e.yaml", true),
+            ("shop.e2e.yml", true),
+            (".e2e.yaml", false),
+            (".hidden.e2e.yaml", false),
+            ("note2e.yaml", false),
+            ("e2e.yaml.swp", false),
+            ("e2e.json", false),
+            ("compose.yaml", false),
+        ] {
+            assert_eq!(is_spec_name(name), counts, "{name}");
+        }
+    }
+
+    #[test]
+    fn one_level_below_counts_and_two_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for folder in ["one", "one/two", ".hidden", "odd.e2e.yaml"] {
+            std::fs::create_dir(root.join(folder)).unwrap();
+            std::fs::write(root.join(folder).join("e2e.yaml"), "a").unwrap();
+        }
+        std::fs::write(root.join("e2e.yml"), "b").unwrap();
+        std::os::unix::fs::symlink("one/e2e.yaml", root.join("link.e2e.yaml")).unwrap();
+        std::os::unix::fs::symlink("nowhere", root.join("lost.e2e.yaml")).unwrap();
+        let fifo = root.join("pipe.e2e.yaml");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let scan = Scanner::new(root.to_path_buf()).scan(|_| false).unwrap();
+        assert_eq!(names(&scan), ["e2e.yml", "link.e2e.yaml", "lost.e2e.yaml", "one/e2e.yaml"]);
+        assert!(matches!(scan.files[Path::new("lost.e2e.yaml")], Contents::Unreadable(_)));
+    }
+
+    #[test]
+    fn a_long_file_is_not_read_and_only_changes_are_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = File::create(dir.path().join("long.e2e.yaml")).unwrap();
+        long.set_len(10 * MAX_FILE).unwrap();
+        let path = dir.path().join("e2e.yaml");
+        std::fs::write(&path, "one").unwrap();
+        let mut scanner = Scanner::new(dir.path().to_path_buf());
+        let first = scanner.scan(|_| false).unwrap();
+        assert_eq!(first.files[Path::new("long.e2e.yaml")], Contents::TooLong(10 * MAX_FILE));
+        let bytes = |scan: &Scan| match &scan.files[Path::new("e2e.yaml")] {
+            Contents::Text(text) => text.bytes.clone(),
+            other => panic!("{other:?}"),
+        };
+        let second = scanner.scan(|_| false).unwrap();
+        assert!(Arc::ptr_eq(&bytes(&first), &bytes(&second)));
+        assert!(!Arc::ptr_eq(&bytes(&first), &bytes(&scanner.scan(|_| true).unwrap())));
+        std::fs::write(&path, "two, longer").unwrap();
+        assert_eq!(&*bytes(&scanner.scan(|_| false).unwrap()), b"two, longer");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(names(&scanner.scan(|_| false).unwrap()), ["long.e2e.yaml"]);
+    }
+
+    #[test]
+    fn too_many_files_are_said_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..=MAX_FILES {
+            File::create(dir.path().join(format!("{n}.e2e.yaml"))).unwrap();
+        }
+        let scan = Scanner::new(dir.path().to_path_buf()).scan(|_| false).unwrap();
+        assert!(scan.too_many);
+        assert_eq!(scan.files.len(), MAX_FILES);
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_is_an_error_not_an_empty_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Scanner::new(dir.path().join("gone")).scan(|_| false).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! How often something may be started again within a span of time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use argus_core::time::Timestamp;
+
+/// A budget of restarts that refills as time passes.
+#[derive(Debug, Clone)]
+pub struct Window {
+    allowed: usize,
+    span: Duration,
+    restarts: VecDeque<Timestamp>,
+}
+
+impl Window {
+    /// At most `allowed` restarts within any `span`.
+    pub fn new(allowed: usize, span: Duration) -> Self {
+        Self { allowed, span, restarts: VecDeque::new() }
+    }
+
+    /// Takes one restart; `None` when the budget is spent, else how many are within the span, this one included.
+    pub fn take(&mut self, now: Timestamp) -> Option<usize> {
+        while self.restarts.front().is_some_and(|first| now.since(*first) >= self.span) {
+            self.restarts.pop_front();
+        }
+        if self.restarts.len() >= self.allowed {
+            return None;
+        }
+        self.restarts.push_back(now);
+        Some(self.restarts.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_is_spent_and_refills() {
+        let mut window = Window::new(2, Duration::from_secs(10));
+        assert_eq!(window.take(Timestamp(0)), Some(1));
+        assert_eq!(window.take(Timestamp(4_000)), Some(2));
+        assert_eq!(window.take(Timestamp(9_999)), None);
+        assert_eq!(window.take(Timestamp(10_000)), Some(2));
+        assert_eq!(window.take(Timestamp(13_999)), None);
+        assert_eq!(window.take(Timestamp(40_000)), Some(1));
+    }
+}
