@@ -1,0 +1,195 @@
+//! How an environment is, in the words of its status file: a pure view of what the brain knows.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use argus_crds::complaint::Complaint;
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus};
+
+use crate::desired::Accepted;
+use crate::ident::{EnvName, HostPort};
+use crate::memory::{EnvMemory, Refused};
+use crate::observed::Observed;
+use crate::plan::{Plan, Subject};
+use crate::probe::HealthBook;
+use crate::time::Timestamp;
+
+mod condition;
+mod error;
+mod phase;
+mod port;
+mod service;
+mod state;
+mod wait;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{code_of, error_id};
+pub use port::env_file;
+pub use wait::words;
+
+/// Everything that a status is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct StatusInput<'a> {
+    /// Which environment.
+    pub env: &'a EnvName,
+    /// Its accepted revision; `None` when its file is gone or was never accepted.
+    pub accepted: Option<&'a Accepted>,
+    /// Its file as it stands now, when that is refused; the accepted revision keeps running.
+    pub rejected: Option<Rejection<'a>>,
+    /// Complaints about an accepted file: warnings.
+    pub warnings: &'a [Complaint],
+    /// Why the spec folder cannot be read; `None` when it can.
+    pub specs_gone: Option<&'a str>,
+    /// The engine as last seen.
+    pub engine: EngineView<'a>,
+    /// What of the environment is there.
+    pub observed: &'a Observed,
+    /// What is done and waited for; `None` before the first turn.
+    pub plan: Option<&'a Plan>,
+    /// Verdicts of the probes.
+    pub health: &'a HealthBook,
+    /// What is remembered of it.
+    pub memory: &'a EnvMemory,
+    /// Host ports that the engine refused lately, with who holds them.
+    pub refused: &'a BTreeMap<HostPort, Refused>,
+    /// The last line each pull or build said.
+    pub progress: &'a BTreeMap<Subject, String>,
+    /// The status as it was written last.
+    pub previous: Option<&'a EnvironmentStatus>,
+    /// Where ports are published when the file names no address.
+    pub publish_address: IpAddr,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// A file that is refused as it stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Rejection<'a> {
+    /// The file.
+    pub spec_path: &'a str,
+    /// `SPEC_INVALID`, `SPEC_CONFLICT` or `POLICY_VIOLATION`.
+    pub code: Code,
+    /// All that is wrong with it.
+    pub complaints: &'a [Complaint],
+}
+
+/// The engine as a status needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct EngineView<'a> {
+    /// It answered when it was asked last.
+    pub reachable: bool,
+    /// It was listed completely at least once, and answers.
+    pub synced: bool,
+    /// Why it does not answer.
+    pub reason: &'a str,
+}
+
+/// The status of an environment. What did not change keeps its `asOf` and its transition times, so that two equal states are two
+/// equal files.
+pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
+    let services = service::all(input);
+    let phase = phase::of(input, &services);
+    let errors = error::all(input, &services);
+    let mut status = EnvironmentStatus {
+        schema_version: STATUS_VERSION,
+        environment: input.env.to_string(),
+        project: project(input),
+        spec_path: spec_path(input),
+        revision: input
+            .accepted
+            .map(|accepted| accepted.desired.revision.to_string()),
+        observed_revision: input
+            .plan
+            .and_then(|plan| plan.revision.as_ref())
+            .map(ToString::to_string),
+        last_good_revision: input.memory.last_good.as_ref().map(ToString::to_string),
+        phase,
+        conditions: condition::all(input, phase, &services),
+        port_mappings: services
+            .iter()
+            .flat_map(|service| service.ports.iter().cloned())
+            .collect(),
+        services,
+        complaints: input
+            .rejected
+            .map_or(input.warnings, |rejected| rejected.complaints)
+            .to_vec(),
+        errors,
+        notes: input
+            .accepted
+            .map(|accepted| accepted.desired.notes.clone())
+            .unwrap_or_default(),
+        mode: mode(input),
+        stale: !input.engine.synced,
+        ..EnvironmentStatus::default()
+    };
+    status.as_of = match input.previous {
+        Some(previous) if same(previous, &status) => previous.as_of.clone(),
+        Some(_) | None => input.now.to_string(),
+    };
+    status
+}
+
+/// Whether two statuses tell the same, whenever they were told.
+pub fn same(one: &EnvironmentStatus, other: &EnvironmentStatus) -> bool {
+    let timeless = |status: &EnvironmentStatus| EnvironmentStatus {
+        as_of: String::new(),
+        ..status.clone()
+    };
+    timeless(one) == timeless(other)
+}
+
+/// The errors of a refused file, one a complaint; for files whose environment cannot be told, too.
+pub fn spec_errors(
+    environment: Option<&str>,
+    rejection: Rejection<'_>,
+    at: Timestamp,
+) -> Vec<StructuredError> {
+    error::of_spec(environment, rejection, at)
+}
+
+fn project(input: &StatusInput<'_>) -> String {
+    let seen = || {
+        input
+            .observed
+            .containers
+            .values()
+            .find_map(|container| container.owner())
+    };
+    let told = input.accepted.map(|accepted| accepted.desired.project.clone());
+    told.or_else(|| input.previous.map(|previous| previous.project.clone()))
+        .filter(|project| !project.is_empty())
+        .or_else(|| seen().map(|owner| owner.project))
+        .unwrap_or_default()
+}
+
+fn spec_path(input: &StatusInput<'_>) -> String {
+    let written = input.rejected.map(|rejected| rejected.spec_path.to_owned());
+    written
+        .filter(|_| input.accepted.is_none())
+        .or_else(|| input.accepted.map(|accepted| accepted.spec_path.clone()))
+        .or_else(|| input.previous.map(|previous| previous.spec_path.clone()))
+        .unwrap_or_default()
+}
+
+fn mode(input: &StatusInput<'_>) -> Mode {
+    if !input.engine.reachable {
+        Mode::Minimal
+    } else if input.specs_gone.is_some() {
+        Mode::Limited
+    } else {
+        Mode::Full
+    }
+}
+
+/// The service a status row is about, as the spec has it.
+fn desired<'a>(input: &StatusInput<'a>, row: &ServiceStatus) -> Option<&'a crate::desired::Service> {
+    let services = &input.accepted?.desired.services;
+    services
+        .iter()
+        .find(|(name, _)| name.as_str() == row.name)
+        .map(|(_, service)| service)
+}

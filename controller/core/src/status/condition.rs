@@ -1,0 +1,273 @@
+//! The conditions of an environment, each with why it holds and since when.
+
+use argus_crds::error::Code;
+use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
+
+use crate::plan::WaitingOn;
+
+use super::wait::{one_line, words};
+use super::{StatusInput, phase};
+
+/// All conditions, in the order in which a person asks.
+pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> Vec<Condition> {
+    let conditions = [
+        ("SpecAccepted", spec_accepted(input)),
+        ("SpecsAvailable", specs_available(input)),
+        ("EngineReachable", engine_reachable(input)),
+        ("Progressing", progressing(input, phase, services)),
+        ("Ready", ready(input, phase, services)),
+        ("Degraded", degraded(phase, services)),
+        ("Blocked", blocked(input, services)),
+    ];
+    conditions
+        .into_iter()
+        .map(|(kind, state)| dated(input, kind, state))
+        .collect()
+}
+
+/// Whether it holds, why as an identifier, why in words.
+type State = (Truth, &'static str, String);
+
+fn dated(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
+    let previous = input
+        .previous
+        .and_then(|previous| previous.conditions.iter().find(|old| old.kind == kind));
+    let last_transition_time = match previous {
+        Some(old) if old.status == status => old.last_transition_time.clone(),
+        Some(_) | None => input.now.to_string(),
+    };
+    Condition {
+        kind: kind.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message,
+        last_transition_time,
+    }
+}
+
+fn spec_accepted(input: &StatusInput<'_>) -> State {
+    let Some(rejected) = input.rejected else {
+        return match input.accepted {
+            Some(accepted) => (
+                Truth::True,
+                "Accepted",
+                format!("`{}` is accepted", accepted.spec_path),
+            ),
+            None => (Truth::Unknown, "SpecRemoved", "its file is gone".to_owned()),
+        };
+    };
+    let refusals: Vec<_> = rejected
+        .complaints
+        .iter()
+        .filter(|complaint| complaint.is_error())
+        .collect();
+    let reason = match rejected.code {
+        Code::SpecConflict => "SpecConflict",
+        Code::PolicyViolation => "PolicyViolation",
+        _ => "SpecInvalid",
+    };
+    let first = refusals.first().map_or_else(String::new, |first| {
+        let line = first
+            .place
+            .map_or_else(String::new, |place| format!("line {}: ", place.line));
+        format!("{line}{}", one_line(&first.message))
+    });
+    let more = match refusals.len() {
+        0 | 1 => String::new(),
+        all => format!(" (and {} more)", all - 1),
+    };
+    let keeps = if input.accepted.is_some() {
+        "; the last good revision keeps running"
+    } else {
+        ""
+    };
+    (
+        Truth::False,
+        reason,
+        format!("`{}` is refused: {first}{more}{keeps}", rejected.spec_path),
+    )
+}
+
+fn specs_available(input: &StatusInput<'_>) -> State {
+    match input.specs_gone {
+        None => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
+        Some(why) => {
+            let message = format!(
+                "the spec folder cannot be read, nothing is torn down: {}",
+                one_line(why)
+            );
+            (Truth::False, "FolderGone", message)
+        }
+    }
+}
+
+fn engine_reachable(input: &StatusInput<'_>) -> State {
+    let engine = input.engine;
+    if engine.synced {
+        (Truth::True, "Answers", "the engine answers".to_owned())
+    } else if engine.reachable {
+        (
+            Truth::Unknown,
+            "NotListed",
+            "the engine has not been listed yet".to_owned(),
+        )
+    } else if engine.reason.is_empty() {
+        (
+            Truth::Unknown,
+            "NotAsked",
+            "the engine has not answered yet".to_owned(),
+        )
+    } else {
+        (
+            Truth::False,
+            "NoAnswer",
+            format!("the engine does not answer: {}", one_line(engine.reason)),
+        )
+    }
+}
+
+fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
+    let acting = input.plan.is_some_and(|plan| {
+        let moves =
+            |on: &WaitingOn| !is_final(on) && !matches!(on, WaitingOn::Engine { .. } | WaitingOn::Specs);
+        !plan.steps.is_empty() || plan.waits.iter().any(|wait| moves(&wait.on))
+    });
+    match phase {
+        Phase::Ready => (Truth::False, "Settled", "nothing is left to do".to_owned()),
+        Phase::Terminating => (Truth::True, "Terminating", removal(services)),
+        Phase::Held => (Truth::False, "Held", "it is held".to_owned()),
+        Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed if acting => {
+            (Truth::True, "Converging", waits(input, services))
+        }
+        Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
+            (Truth::False, "Waiting", waits(input, services))
+        }
+    }
+}
+
+fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
+    match phase {
+        Phase::Ready => (
+            Truth::True,
+            "AllReady",
+            format!("{} of {} services are ready", services.len(), services.len()),
+        ),
+        Phase::Terminating => (Truth::False, "Terminating", removal(services)),
+        Phase::Failed if input.accepted.is_none() => (
+            Truth::False,
+            "SpecRefused",
+            "its file was never accepted, waits for a correction".to_owned(),
+        ),
+        Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed | Phase::Held => {
+            (Truth::False, "NotReady", waits(input, services))
+        }
+    }
+}
+
+fn degraded(phase: Phase, services: &[ServiceStatus]) -> State {
+    let unwell = || names(services.iter().filter(|row| !is_good(row)));
+    match phase {
+        Phase::Failed => (Truth::True, "Failed", format!("gave up: {}", unwell())),
+        Phase::Degraded => (Truth::True, "NotAllReady", format!("not as it was: {}", unwell())),
+        Phase::Pending | Phase::Progressing | Phase::Ready | Phase::Held | Phase::Terminating => {
+            (Truth::False, "AsExpected", "nothing is lost".to_owned())
+        }
+    }
+}
+
+/// A person is needed.
+fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
+    if input.rejected.is_some() {
+        return (
+            Truth::True,
+            "SpecRefused",
+            "the file must be corrected".to_owned(),
+        );
+    }
+    let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
+    if let Some(wait) = plan.iter().find(|wait| needs_a_person(&wait.on)) {
+        let told = words(&wait.on);
+        return (
+            Truth::True,
+            "PersonNeeded",
+            format!("{}: {}", wait.subject, told.message),
+        );
+    }
+    if let Some(row) = services.iter().find(|row| row.state == ServiceState::Failed) {
+        return (Truth::True, "ServiceFailed", format!("`{}` failed", row.name));
+    }
+    (Truth::False, "NotBlocked", "no person is needed".to_owned())
+}
+
+fn needs_a_person(on: &WaitingOn) -> bool {
+    is_final(on)
+        || matches!(
+            on,
+            WaitingOn::Port { .. } | WaitingOn::Ports { .. } | WaitingOn::Name { .. }
+        )
+}
+
+/// Time alone does not end it.
+pub(super) fn is_final(on: &WaitingOn) -> bool {
+    matches!(
+        on,
+        WaitingOn::Failed { .. } | WaitingOn::GaveUp { .. } | WaitingOn::NotRestarted
+    )
+}
+
+fn is_good(row: &ServiceStatus) -> bool {
+    matches!(row.state, ServiceState::Ready | ServiceState::Completed)
+}
+
+fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
+    let names: Vec<_> = rows.map(|row| format!("`{}`", row.name)).collect();
+    if names.is_empty() {
+        "the environment".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn removal(services: &[ServiceStatus]) -> String {
+    if services.is_empty() {
+        "its network and volumes are going".to_owned()
+    } else {
+        format!("its containers are going: {}", names(services.iter()))
+    }
+}
+
+/// What is waited for, service by service; never empty.
+fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
+    const MOST: usize = 3;
+    let told: Vec<String> = services
+        .iter()
+        .filter_map(|row| {
+            row.waiting_on
+                .as_ref()
+                .map(|on| format!("`{}`: {}", row.name, on.message))
+        })
+        .collect();
+    if !told.is_empty() {
+        let more = told.len().saturating_sub(MOST);
+        let shown = told[..told.len().min(MOST)].join("; ");
+        return if more > 0 {
+            format!("{shown}; and {more} more")
+        } else {
+            shown
+        };
+    }
+    if !input.engine.synced {
+        return words(&WaitingOn::Engine {
+            why: input.engine.reason.to_owned(),
+        })
+        .message;
+    }
+    let Some(plan) = input.plan else {
+        return "the first look at specs and engine".to_owned();
+    };
+    let open = phase::open_subjects(input, plan).next();
+    open.map_or_else(
+        || "the next look at the engine".to_owned(),
+        |subject| format!("waits for {subject}"),
+    )
+}

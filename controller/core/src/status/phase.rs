@@ -1,0 +1,131 @@
+//! The state of an environment in one word.
+
+use argus_crds::status::{Phase, ServiceState, ServiceStatus};
+
+use crate::desired::Criticality;
+use crate::plan::{Plan, Subject, WaitingOn};
+
+use super::{StatusInput, desired};
+
+/// The phase that the services and the plan add up to.
+pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
+    let Some(accepted) = input.accepted else {
+        return without_desire(input);
+    };
+    if let Some(lost) = lost(input, services) {
+        return lost;
+    }
+    let was_ready = input.memory.last_good.as_ref() == Some(&accepted.desired.revision);
+    if is_ready(input, services) {
+        return if input.engine.reachable {
+            Phase::Ready
+        } else {
+            Phase::Degraded
+        };
+    }
+    if !input.engine.synced {
+        return if was_ready && !input.observed.containers.is_empty() {
+            Phase::Degraded
+        } else {
+            Phase::Pending
+        };
+    }
+    if was_ready || is_stuck(input) {
+        return Phase::Degraded;
+    }
+    if begun(input) {
+        Phase::Progressing
+    } else {
+        Phase::Pending
+    }
+}
+
+/// Nothing is desired: what is there goes, unless a file was refused before anything of it ever ran.
+fn without_desire(input: &StatusInput<'_>) -> Phase {
+    let nothing_there = *input.observed == crate::observed::Observed::default();
+    if input.rejected.is_some() && nothing_there {
+        Phase::Failed
+    } else {
+        Phase::Terminating
+    }
+}
+
+/// What given-up services make of the environment.
+fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
+    let criticality = |row: &ServiceStatus| desired(input, row).map(|service| service.criticality);
+    let worst = services
+        .iter()
+        .filter(|row| row.state == ServiceState::Failed)
+        .filter_map(criticality)
+        .min()?;
+    match worst {
+        Criticality::Critical => Some(Phase::Failed),
+        Criticality::Important | Criticality::Recoverable => Some(Phase::Degraded),
+        Criticality::Optional => None,
+    }
+}
+
+/// Every service that counts is there at the desired hash, and nothing is left to do or to wait for.
+pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
+    let Some(plan) = input.plan else { return false };
+    let current = input
+        .accepted
+        .is_some_and(|accepted| plan.revision.as_ref() == Some(&accepted.desired.revision));
+    current
+        && open_subjects(input, plan).next().is_none()
+        && services.iter().all(|row| counts_not(input, row) || good(row))
+}
+
+fn good(row: &ServiceStatus) -> bool {
+    matches!(row.state, ServiceState::Ready | ServiceState::Completed)
+}
+
+fn counts_not(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
+    desired(input, row).is_some_and(|service| service.criticality == Criticality::Optional)
+}
+
+/// What the plan still acts on or waits for, but for what belongs to optional services.
+pub(super) fn open_subjects<'p>(
+    input: &StatusInput<'p>,
+    plan: &'p Plan,
+) -> impl Iterator<Item = &'p Subject> {
+    let acted = plan.steps.iter().map(|step| &step.subject);
+    let services = input.accepted.map(|accepted| &accepted.desired.services);
+    let optional = move |subject: &&Subject| match subject {
+        Subject::Service { service, .. } => services
+            .and_then(|services| services.get(service))
+            .is_some_and(|service| service.criticality == Criticality::Optional),
+        Subject::Image { key } => services.is_some_and(|services| {
+            let mut users = services
+                .values()
+                .filter(|s| key.starts_with(s.image.reference()))
+                .peekable();
+            users.peek().is_some() && users.all(|service| service.criticality == Criticality::Optional)
+        }),
+        Subject::Network { .. }
+        | Subject::Volume { .. }
+        | Subject::StrayContainer { .. }
+        | Subject::StrayNetwork { .. } => false,
+    };
+    acted
+        .chain(plan.waits.iter().map(|wait| &wait.subject))
+        .filter(move |subject| !optional(subject))
+}
+
+/// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).
+fn is_stuck(input: &StatusInput<'_>) -> bool {
+    let Some(plan) = input.plan else { return false };
+    let counts: Vec<_> = open_subjects(input, plan).collect();
+    plan.waits
+        .iter()
+        .any(|wait| super::condition::is_final(&wait.on) && counts.contains(&&wait.subject))
+}
+
+/// Something of it was made, or is being made.
+fn begun(input: &StatusInput<'_>) -> bool {
+    let Some(plan) = input.plan else { return false };
+    let held_back = |on: &WaitingOn| matches!(on, WaitingOn::Engine { .. } | WaitingOn::Specs);
+    !plan.steps.is_empty()
+        || !input.observed.containers.is_empty()
+        || plan.waits.iter().any(|wait| !held_back(&wait.on))
+}

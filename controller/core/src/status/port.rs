@@ -1,0 +1,100 @@
+//! Published ports: where they were wanted, where they are, and how a test finds them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use argus_crds::status::PortMapping;
+
+use crate::desired::Service;
+use crate::ident::HostPort;
+use crate::plan::PortKey;
+
+use super::StatusInput;
+
+/// The mappings of one service; a port that has no host port yet is not in here.
+/// `originalPort` is 0 where the file takes any.
+pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping> {
+    let mapping = |port: &crate::desired::Port| {
+        let container = HostPort {
+            number: port.container,
+            protocol: port.protocol,
+        };
+        let key = PortKey {
+            service: service.name.clone(),
+            container,
+        };
+        let planned = input.plan.and_then(|plan| plan.ports.get(&key));
+        let actual = planned.or_else(|| input.memory.ports.get(&key)).copied()?;
+        Some(PortMapping {
+            service: service.name.to_string(),
+            container_port: port.container,
+            protocol: port.protocol.to_string(),
+            original_port: port.wanted.unwrap_or_default(),
+            actual_port: actual,
+            reassigned: port.wanted.is_some_and(|wanted| wanted != actual),
+            host: Some(port.address.unwrap_or(input.publish_address).to_string()),
+        })
+    };
+    service.ports.iter().filter_map(mapping).collect()
+}
+
+/// The ports as `<state>/environments/ENV.env`, to be sourced by a shell: `ARGUS_<SERVICE>_<CPORT>=HOST:PORT`, and the first TCP
+/// port as `ARGUS_<SERVICE>_URL`. A UDP port has `_UDP` at its end; its plain name, too, where no TCP port has the number.
+pub fn env_file(mappings: &[PortMapping]) -> String {
+    let mut text = String::new();
+    let mut with_url = BTreeSet::new();
+    let tcp: BTreeSet<_> = mappings
+        .iter()
+        .filter(|m| m.protocol == "tcp")
+        .map(|m| (&m.service, m.container_port))
+        .collect();
+    for mapping in mappings {
+        let at = format!("{}:{}", reachable(mapping.host.as_deref()), mapping.actual_port);
+        let name = format!("ARGUS_{}", variable(&mapping.service));
+        let key = (&mapping.service, mapping.container_port);
+        let is_tcp = mapping.protocol == "tcp";
+        // Writing into a String cannot fail.
+        if is_tcp || !tcp.contains(&key) {
+            let _ = writeln!(text, "{name}_{}={at}", mapping.container_port);
+        }
+        if !is_tcp {
+            let _ = writeln!(
+                text,
+                "{name}_{}_{}={at}",
+                mapping.container_port,
+                variable(&mapping.protocol)
+            );
+        }
+        if is_tcp && with_url.insert(&mapping.service) {
+            let _ = writeln!(text, "{name}_URL=http://{at}");
+        }
+    }
+    text
+}
+
+/// Where a published port is reached: a wildcard is no address to connect to.
+fn reachable(host: Option<&str>) -> String {
+    let address = host
+        .and_then(|host| host.parse::<IpAddr>().ok())
+        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    match address {
+        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) if address.is_unspecified() => format!("[{}]", Ipv6Addr::LOCALHOST),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+/// A name as a variable has it.
+fn variable(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_uppercase()
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,311 @@
+//! The row of each service: what its container does, what its probe says, what it waits for, what went wrong last.
+
+use std::collections::BTreeSet;
+
+use argus_crds::error::StructuredError;
+use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, WaitingOn as Told};
+
+use crate::desired::{ProbeKind, Role, Service};
+use crate::ident::ServiceName;
+use crate::labels;
+use crate::memory::ServiceMemory;
+use crate::observed::{Container, ContainerState, EngineHealthStatus};
+use crate::plan::{Plan, Step, Subject, WaitingOn};
+use crate::probe::Verdict;
+
+use super::error::{Place, of_last_death, of_wait, same_occurrence};
+use super::wait::{doing, one_line, words};
+use super::{StatusInput, port, state};
+
+/// What is known of one service, gathered once.
+pub(super) struct Facts<'a> {
+    pub(super) desired: Option<&'a Service>,
+    pub(super) container: Option<&'a Container>,
+    /// The container carries the hash that is desired.
+    pub(super) current: bool,
+    pub(super) step: Option<&'a Step>,
+    pub(super) wait: Option<&'a WaitingOn>,
+    pub(super) image: ImageWork<'a>,
+    pub(super) memory: Option<&'a ServiceMemory>,
+    pub(super) health: Health,
+    /// Its one-shot exited with 0 at the desired hash.
+    pub(super) completed: bool,
+}
+
+/// What is done about an image, and the wait that stands for it.
+#[derive(Clone, Copy)]
+pub(super) struct ImageWork<'a> {
+    pub(super) verb: Option<&'a str>,
+    pub(super) wait: Option<&'a WaitingOn>,
+    progress: Option<&'a str>,
+}
+
+/// The rows of all services that are desired, and of those that are still there.
+pub(super) fn all(input: &StatusInput<'_>) -> Vec<ServiceStatus> {
+    let desired = input
+        .accepted
+        .iter()
+        .flat_map(|accepted| accepted.desired.services.keys().cloned());
+    let seen = input
+        .observed
+        .containers
+        .values()
+        .filter_map(|container| container.owner()?.service);
+    let names: BTreeSet<ServiceName> = desired.chain(seen).collect();
+    names.iter().map(|name| row(input, name)).collect()
+}
+
+fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
+    let facts = gather(input, name);
+    let state = state::of(input, &facts);
+    let role = match facts.desired.map(|service| service.role) {
+        Some(Role::Mock) => ServiceRole::Mock,
+        Some(Role::Service) => ServiceRole::Service,
+        None => labelled_role(facts.container),
+    };
+    let image = facts.desired.map(|service| service.image.reference().to_owned());
+    let last_error = last_error(input, name, &facts, state);
+    let mut waiting_on = waiting_on(input, &facts, state);
+    // A wait knows that something died, only the error knows of what.
+    if let Some(on) = &mut waiting_on
+        && on.error.is_some()
+    {
+        on.error = last_error.as_ref().map(|error| error.code).or(on.error);
+    }
+    ServiceStatus {
+        name: name.to_string(),
+        role,
+        state,
+        health: facts.health,
+        restarts: facts.memory.map_or(0, |memory| memory.restarts),
+        waiting_on,
+        container_id: facts.container.map(|container| container.id.to_string()),
+        container_name: facts.container.map(|container| container.name.clone()),
+        image: image.or_else(|| facts.container.map(|container| container.image.clone())),
+        ports: facts
+            .desired
+            .map(|service| port::of(input, service))
+            .unwrap_or_default(),
+        last_error,
+    }
+}
+
+fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> Facts<'a> {
+    let desired = input
+        .accepted
+        .and_then(|accepted| accepted.desired.services.get(name));
+    let hash = input.plan.and_then(|plan| plan.hashes.get(name));
+    let carries = |container: &Container| {
+        let carried = container.owner().and_then(|owner| owner.spec_hash);
+        carried.is_some() && carried.as_ref() == hash
+    };
+    let mine =
+        |container: &&Container| container.owner().and_then(|owner| owner.service).as_ref() == Some(name);
+    let rank = |container: &&Container| {
+        (
+            carries(container),
+            container.state == ContainerState::Running,
+            container.created_at,
+        )
+    };
+    let container = input
+        .observed
+        .containers
+        .values()
+        .map(AsRef::as_ref)
+        .filter(mine)
+        .max_by_key(rank);
+    let subject = Subject::Service {
+        environment: input.env.clone(),
+        service: name.clone(),
+    };
+    let memory = input.memory.services.get(name);
+    Facts {
+        desired,
+        container,
+        current: container.is_some_and(carries),
+        step: input
+            .plan
+            .and_then(|plan| plan.steps.iter().find(|step| step.subject == subject)),
+        wait: input.plan.and_then(|plan| wait_of(plan, &subject)),
+        image: desired.map_or(
+            ImageWork {
+                verb: None,
+                wait: None,
+                progress: None,
+            },
+            |service| image_work(input, service),
+        ),
+        memory,
+        health: health(input, desired, container),
+        completed: hash.is_some() && memory.is_some_and(|memory| memory.completed.as_ref() == hash),
+    }
+}
+
+fn wait_of<'a>(plan: &'a Plan, subject: &Subject) -> Option<&'a WaitingOn> {
+    plan.waits
+        .iter()
+        .find(|wait| wait.subject == *subject)
+        .map(|wait| &wait.on)
+}
+
+fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageWork<'a> {
+    let reference = service.image.reference();
+    let mine = |subject: &Subject| matches!(subject, Subject::Image { key } if key.starts_with(reference));
+    let Some(plan) = input.plan else {
+        return ImageWork {
+            verb: None,
+            wait: None,
+            progress: None,
+        };
+    };
+    let step = plan.steps.iter().find(|step| mine(&step.subject));
+    let wait = plan
+        .waits
+        .iter()
+        .find(|wait| mine(&wait.subject))
+        .map(|wait| &wait.on);
+    let waited = match wait {
+        Some(WaitingOn::InFlight { verb } | WaitingOn::Effect { verb, .. }) => Some(verb.as_str()),
+        Some(_) | None => None,
+    };
+    ImageWork {
+        verb: step.map(|step| step.act.verb()).or(waited),
+        wait,
+        progress: input
+            .progress
+            .iter()
+            .find(|(subject, _)| mine(subject))
+            .map(|(_, line)| line.as_str()),
+    }
+}
+
+fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<&Container>) -> Health {
+    let probe = desired.and_then(|service| service.probe.as_ref());
+    let engines = probe.is_none_or(|probe| probe.kind == ProbeKind::Docker);
+    let unknown = if engines { Health::None } else { Health::Unknown };
+    let Some(container) = container else {
+        return unknown;
+    };
+    let facts = container.facts.as_ref();
+    let started = facts.and_then(|facts| facts.started_at);
+    if let Some(told) = input
+        .health
+        .get(&container.id)
+        .filter(|told| told.started_at == started)
+    {
+        return match told.verdict {
+            Verdict::Starting => Health::Starting,
+            Verdict::Healthy => Health::Healthy,
+            Verdict::Unhealthy => Health::Unhealthy,
+        };
+    }
+    match facts.and_then(|facts| facts.health.as_ref()).filter(|_| engines) {
+        Some(told) if told.checked_at < started => Health::Starting,
+        Some(told) => match told.status {
+            EngineHealthStatus::Starting => Health::Starting,
+            EngineHealthStatus::Healthy => Health::Healthy,
+            EngineHealthStatus::Unhealthy => Health::Unhealthy,
+        },
+        None => unknown,
+    }
+}
+
+fn labelled_role(container: Option<&Container>) -> ServiceRole {
+    let role = container.and_then(|container| container.labels.get(labels::ROLE));
+    if role.is_some_and(|role| role == "mock") {
+        ServiceRole::Mock
+    } else {
+        ServiceRole::Service
+    }
+}
+
+/// What is waited for; always something unless the service is where it shall be.
+fn waiting_on(input: &StatusInput<'_>, facts: &Facts<'_>, state: ServiceState) -> Option<Told> {
+    if let Some(on) = facts.wait {
+        return Some(match on {
+            WaitingOn::Image { reference } => image_words(&facts.image, reference, on),
+            on => words(on),
+        });
+    }
+    if let Some(step) = facts.step {
+        let message = format!("{} ({})", doing(step.act.verb()), step.because);
+        return Some(Told {
+            reason: "ActInFlight".to_owned(),
+            message,
+            until: None,
+            error: None,
+        });
+    }
+    if matches!(state, ServiceState::Ready | ServiceState::Completed) && input.engine.reachable {
+        return None;
+    }
+    let on = if input.engine.synced {
+        return Some(Told {
+            reason: "NextLook".to_owned(),
+            message: "the next look at the engine and at its health".to_owned(),
+            until: None,
+            error: None,
+        });
+    } else {
+        WaitingOn::Engine {
+            why: input.engine.reason.to_owned(),
+        }
+    };
+    Some(words(&on))
+}
+
+fn image_words(work: &ImageWork<'_>, reference: &str, on: &WaitingOn) -> Told {
+    let progress = work
+        .progress
+        .map_or_else(String::new, |line| format!(": {}", one_line(line)));
+    let doing = match work.verb {
+        Some("pull-image") => format!("image `{reference}` is being pulled{progress}"),
+        Some("build-image") => format!("image `{reference}` is being built{progress}"),
+        Some(_) | None => return work.wait.map_or_else(|| words(on), words),
+    };
+    Told {
+        reason: "ImageNotPresent".to_owned(),
+        message: doing,
+        until: None,
+        error: None,
+    }
+}
+
+/// What went wrong last: what holds it up now, else the last death while that is remembered, else what was told before while
+/// the same revision is not there yet.
+fn last_error(
+    input: &StatusInput<'_>,
+    name: &ServiceName,
+    facts: &Facts<'_>,
+    state: ServiceState,
+) -> Option<StructuredError> {
+    let container = facts.container.map(|container| container.id.as_str());
+    let place = Place {
+        service: Some(name.as_str()),
+        container,
+        ..Place::environment(input)
+    };
+    let on = match facts.wait {
+        Some(WaitingOn::Image { .. }) => facts.image.wait,
+        other => other,
+    };
+    let now = on.and_then(|on| of_wait(input, &place, on));
+    let died = || {
+        facts
+            .memory
+            .and_then(|memory| of_last_death(input, &place, memory))
+    };
+    if let Some(error) = now.or_else(died) {
+        return Some(same_occurrence(input, error));
+    }
+    if matches!(state, ServiceState::Ready | ServiceState::Completed) {
+        return None;
+    }
+    let previous = input.previous?;
+    let revision = input.accepted.map(|accepted| accepted.desired.revision.as_str());
+    let row = previous.services.iter().find(|row| row.name == name.as_str())?;
+    row.last_error
+        .clone()
+        .filter(|_| previous.revision.as_deref() == revision)
+}

@@ -1,0 +1,112 @@
+//! What a service's container does, in one word.
+
+use argus_crds::status::{Health, ServiceState};
+
+use crate::observed::{Container, ContainerState};
+use crate::plan::WaitingOn;
+
+use super::StatusInput;
+use super::service::Facts;
+
+/// The state that the container, the plan and the memory add up to.
+pub(super) fn of(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
+    let running = facts
+        .container
+        .is_some_and(|container| container.state == ContainerState::Running);
+    if facts.desired.is_none() {
+        return ServiceState::Stopping;
+    }
+    // What still runs at its old revision is not lost because its replacement failed.
+    if !running && is_lost(facts) {
+        return ServiceState::Failed;
+    }
+    if facts.completed && facts.desired.is_some_and(|service| service.one_shot) && !running {
+        return ServiceState::Completed;
+    }
+    match facts.container {
+        None => absent(input, facts),
+        Some(container) => present(facts, container),
+    }
+}
+
+/// Nothing is done about it any more before something changes.
+fn is_lost(facts: &Facts<'_>) -> bool {
+    let lost = |on: &WaitingOn| {
+        matches!(
+            on,
+            WaitingOn::Failed { .. } | WaitingOn::GaveUp { .. } | WaitingOn::NotRestarted
+        )
+    };
+    match facts.wait {
+        Some(WaitingOn::Image { .. }) => facts.image.wait.is_some_and(lost),
+        Some(on) => lost(on),
+        None => false,
+    }
+}
+
+/// The verb that is carried out on it at present.
+fn verb<'a>(facts: &Facts<'a>) -> Option<&'a str> {
+    let waited = match facts.wait {
+        Some(WaitingOn::InFlight { verb } | WaitingOn::Effect { verb, .. }) => Some(verb.as_str()),
+        Some(_) | None => None,
+    };
+    facts.step.map(|step| step.act.verb()).or(waited)
+}
+
+fn absent(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
+    match (verb(facts), facts.image.verb) {
+        (Some("create-container"), _) => ServiceState::Creating,
+        (Some("start-container"), _) => ServiceState::Starting,
+        (_, Some("pull-image")) => ServiceState::Pulling,
+        (_, Some("build-image")) => ServiceState::Building,
+        _ if !input.engine.synced => ServiceState::Unknown,
+        _ => ServiceState::Waiting,
+    }
+}
+
+fn present(facts: &Facts<'_>, container: &Container) -> ServiceState {
+    match container.state {
+        ContainerState::Created => created(facts),
+        ContainerState::Running => running(facts),
+        ContainerState::Paused => ServiceState::Paused,
+        ContainerState::Restarting => ServiceState::Restarting,
+        ContainerState::Removing => ServiceState::Stopping,
+        ContainerState::Exited | ContainerState::Dead => ended(facts),
+    }
+}
+
+fn created(facts: &Facts<'_>) -> ServiceState {
+    match (verb(facts), facts.image.verb) {
+        (Some("start-container"), _) => ServiceState::Starting,
+        (Some(_), _) => ServiceState::Creating,
+        (None, Some("pull-image")) => ServiceState::Pulling,
+        (None, Some("build-image")) => ServiceState::Building,
+        (None, _) => ServiceState::Waiting,
+    }
+}
+
+fn running(facts: &Facts<'_>) -> ServiceState {
+    let one_shot = facts.desired.is_some_and(|service| service.one_shot);
+    let well = match facts.health {
+        Health::Healthy | Health::None => true,
+        Health::Unknown | Health::Starting | Health::Unhealthy => false,
+    };
+    match (verb(facts), facts.wait) {
+        (Some("stop-container" | "remove-container"), _) => ServiceState::Stopping,
+        (Some("start-container"), _) | (_, Some(WaitingOn::Probe)) => ServiceState::Starting,
+        (None, None | Some(WaitingOn::Engine { .. })) if facts.current && well && !one_shot => {
+            ServiceState::Ready
+        }
+        _ => ServiceState::Running,
+    }
+}
+
+fn ended(facts: &Facts<'_>) -> ServiceState {
+    let died = facts.memory.is_some_and(|memory| !memory.deaths.is_empty());
+    match (verb(facts), facts.wait) {
+        (Some("remove-container" | "stop-container"), _) if !facts.current => ServiceState::Stopping,
+        (Some("start-container"), _) if !died => ServiceState::Starting,
+        (_, Some(WaitingOn::Backoff { .. })) | (Some(_), _) => ServiceState::Restarting,
+        _ => ServiceState::Waiting,
+    }
+}

@@ -1,0 +1,752 @@
+//! Statuses of whole environments as golden files, and the rules they obey.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_crds::complaint::{Complaint, Place};
+use argus_crds::error::Code;
+use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, Truth};
+
+use crate::backoff::Growth;
+use crate::desired::{
+    Accepted, Condition, Criticality, Dependency, Desired, Image, Port, PortPolicy, PortStrategy, Probe,
+    ProbeKind, RestartPolicy, Role, Service, SpentMode,
+};
+use crate::ident::{ContainerId, EnvName, Hash, HostPort, Protocol, ResourceName, ServiceName};
+use crate::labels;
+use crate::memory::{Death, EnvMemory, Refused, ServiceMemory};
+use crate::observed::{Config, Container, ContainerState, Facts, Observed};
+use crate::outcome::{ActError, PortOwner, PortRefusal};
+use crate::plan::{Act, Cause, Failure, Plan, PortKey, Step, Subject, Wait, WaitingOn};
+use crate::probe::{Health, HealthBook, Verdict};
+use crate::time::Timestamp;
+
+use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
+
+const NOW: Timestamp = Timestamp(1_790_000_000_000);
+
+fn name(text: &str) -> ServiceName {
+    ServiceName::new(text).unwrap()
+}
+
+fn hash(text: &str) -> Hash {
+    Hash::new(text).unwrap()
+}
+
+fn tcp(number: u16) -> HostPort {
+    HostPort {
+        number,
+        protocol: Protocol::Tcp,
+    }
+}
+
+fn service(text: &str, port: u16, criticality: Criticality) -> Service {
+    Service {
+        name: name(text),
+        role: Role::Service,
+        container_name: ResourceName::new(format!("shop-{text}")).unwrap(),
+        aliases: Vec::new(),
+        image: Image::Named(format!("{text}:1")),
+        entrypoint: None,
+        command: None,
+        environment: BTreeMap::new(),
+        ports: vec![Port {
+            container: port,
+            protocol: Protocol::Tcp,
+            wanted: Some(port),
+            address: None,
+        }],
+        mounts: Vec::new(),
+        tmpfs: Vec::new(),
+        extra_hosts: Vec::new(),
+        user: None,
+        working_dir: None,
+        memory: None,
+        nano_cpus: None,
+        stop_grace: Duration::from_secs(10),
+        probe: Some(Probe {
+            kind: ProbeKind::Tcp { port },
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(2),
+            retries: 3,
+            success_threshold: 1,
+            start_period: Duration::ZERO,
+        }),
+        depends_on: Vec::new(),
+        one_shot: false,
+        criticality,
+    }
+}
+
+/// One environment, `shop`, of `db` and a `web` that depends on it; each test changes what it is about.
+struct Shop {
+    env: EnvName,
+    accepted: Option<Accepted>,
+    complaints: Option<(Code, Vec<Complaint>)>,
+    specs_gone: Option<String>,
+    reachable: bool,
+    reason: String,
+    observed: Observed,
+    plan: Option<Plan>,
+    health: HealthBook,
+    memory: EnvMemory,
+    refused: BTreeMap<HostPort, Refused>,
+    progress: BTreeMap<Subject, String>,
+    previous: Option<EnvironmentStatus>,
+    now: Timestamp,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let mut web = service("web", 8080, Criticality::Recoverable);
+        web.depends_on = vec![Dependency {
+            service: name("db"),
+            condition: Condition::Healthy,
+        }];
+        let services = [service("db", 5432, Criticality::Critical), web];
+        let restart = RestartPolicy {
+            enabled: true,
+            max_restarts: 3,
+            delay: Duration::from_secs(2),
+            growth: Growth::Exponential,
+            max_delay: Duration::from_secs(60),
+            window: Duration::from_secs(300),
+            reset_after: Duration::from_secs(60),
+            mode: SpentMode::GiveUp,
+        };
+        let desired = Desired {
+            env: EnvName::new("shop").unwrap(),
+            project: "Shop".to_owned(),
+            revision: hash("aaaa"),
+            network: ResourceName::new("shop-net").unwrap(),
+            volumes: Vec::new(),
+            services: services
+                .into_iter()
+                .map(|service| (service.name.clone(), service))
+                .collect(),
+            ports: PortPolicy {
+                low: 20_000,
+                high: 20_100,
+                strategy: PortStrategy::Auto,
+            },
+            restart,
+            delete_volumes: false,
+            notes: Vec::new(),
+        };
+        let key = |text: &str, port| PortKey {
+            service: name(text),
+            container: tcp(port),
+        };
+        let plan = Plan {
+            ports: [(key("db", 5432), 5432), (key("web", 8080), 8080)].into(),
+            revision: Some(hash("aaaa")),
+            hashes: [(name("db"), hash("d1")), (name("web"), hash("e1"))].into(),
+            ..Plan::default()
+        };
+        Self {
+            env: desired.env.clone(),
+            accepted: Some(Accepted {
+                desired,
+                spec_path: "environments/shop/e2e.yaml".to_owned(),
+                accepted_at: NOW,
+            }),
+            complaints: None,
+            specs_gone: None,
+            reachable: true,
+            reason: String::new(),
+            observed: Observed::default(),
+            plan: Some(plan),
+            health: HealthBook::new(),
+            memory: EnvMemory::default(),
+            refused: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            previous: None,
+            now: NOW,
+        }
+    }
+
+    /// Both services run and are healthy.
+    fn ready() -> Self {
+        let mut shop = Self::new();
+        shop.runs("db", "d1", Verdict::Healthy);
+        shop.runs("web", "e1", Verdict::Healthy);
+        shop
+    }
+
+    fn runs(&mut self, service: &str, hash: &str, verdict: Verdict) {
+        self.is(service, hash, ContainerState::Running);
+        let id = ContainerId::new(format!("c-{service}-{hash}")).unwrap();
+        let health = Health {
+            verdict,
+            since: NOW,
+            started_at: Some(NOW),
+            output: "connection refused".to_owned(),
+        };
+        self.health.insert(id, health);
+    }
+
+    fn is(&mut self, service: &str, hash: &str, state: ContainerState) {
+        let id = ContainerId::new(format!("c-{service}-{hash}")).unwrap();
+        let labels = [
+            (labels::MANAGED, "true"),
+            (labels::ENVIRONMENT, "shop"),
+            (labels::PROJECT, "Shop"),
+            (labels::SERVICE, service),
+            (labels::SPEC_HASH, hash),
+        ];
+        let container = Container {
+            id: id.clone(),
+            name: format!("shop-{service}"),
+            labels: labels
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
+            image: format!("{service}:1"),
+            state,
+            created_at: NOW,
+            networks: BTreeMap::new(),
+            facts: Some(Facts {
+                started_at: Some(NOW),
+                finished_at: None,
+                exit_code: 0,
+                oom_killed: false,
+                error: String::new(),
+                health: None,
+                config: Config::default(),
+            }),
+            stopped_by_other: None,
+        };
+        self.observed.containers.insert(id, Arc::new(container));
+    }
+
+    fn subject(&self, service: &str) -> Subject {
+        Subject::Service {
+            environment: self.env.clone(),
+            service: name(service),
+        }
+    }
+
+    fn waits(&mut self, service: &str, on: WaitingOn) {
+        let subject = self.subject(service);
+        self.plan.get_or_insert_default().waits.push(Wait { subject, on });
+    }
+
+    fn image_waits(&mut self, key: &str, on: WaitingOn) {
+        let subject = Subject::Image { key: key.to_owned() };
+        self.plan.get_or_insert_default().waits.push(Wait { subject, on });
+    }
+
+    fn died(&mut self, service: &str, exit_code: i64, oom_killed: bool) {
+        let container = ContainerId::new(format!("c-{service}-d1")).unwrap();
+        let at = NOW + Duration::from_secs(7);
+        let death = Death {
+            container,
+            started_at: Some(NOW),
+            at,
+            exit_code,
+            oom_killed,
+        };
+        let memory: &mut ServiceMemory = self.memory.services.entry(name(service)).or_default();
+        memory.deaths.push(death);
+        memory.restarts += 1;
+    }
+
+    fn status(&self) -> EnvironmentStatus {
+        let rejected = self.complaints.as_ref().map(|(code, complaints)| Rejection {
+            spec_path: "environments/shop/e2e.yaml",
+            code: *code,
+            complaints,
+        });
+        let status = environment(&StatusInput {
+            env: &self.env,
+            accepted: self.accepted.as_ref(),
+            rejected,
+            warnings: &[],
+            specs_gone: self.specs_gone.as_deref(),
+            engine: EngineView {
+                reachable: self.reachable,
+                synced: self.reachable,
+                reason: &self.reason,
+            },
+            observed: &self.observed,
+            plan: self.plan.as_ref(),
+            health: &self.health,
+            memory: &self.memory,
+            refused: &self.refused,
+            progress: &self.progress,
+            previous: self.previous.as_ref(),
+            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            now: self.now,
+        });
+        law_nine(&status);
+        status
+    }
+
+    fn failure(verb: &str, error: ActError) -> Failure {
+        Failure {
+            verb: verb.to_owned(),
+            error,
+            at: NOW,
+            attempts: 2,
+        }
+    }
+}
+
+/// An environment that is not Ready says what it waits for, and so does every service of it.
+fn law_nine(status: &EnvironmentStatus) {
+    if status.phase == Phase::Ready {
+        return;
+    }
+    let ready = status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == "Ready")
+        .unwrap();
+    assert!(
+        ready.status == Truth::False && !ready.message.is_empty(),
+        "{ready:?}"
+    );
+    for row in &status.services {
+        let good = matches!(row.state, ServiceState::Ready | ServiceState::Completed);
+        assert!(
+            good || row.waiting_on.as_ref().is_some_and(|on| !on.message.is_empty()),
+            "{row:?}"
+        );
+    }
+}
+
+fn condition(status: &EnvironmentStatus, kind: &str) -> Truth {
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == kind)
+        .unwrap()
+        .status
+}
+
+fn golden(case: &str, status: &EnvironmentStatus) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_json_snapshot!(case, status));
+}
+
+#[test]
+fn pending() {
+    let mut shop = Shop::new();
+    for service in ["db", "web"] {
+        shop.waits(service, WaitingOn::Engine { why: String::new() });
+    }
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Pending);
+    golden("pending", &status);
+}
+
+#[test]
+fn pulling() {
+    let mut shop = Shop::new();
+    shop.waits(
+        "db",
+        WaitingOn::Image {
+            reference: "db:1".to_owned(),
+        },
+    );
+    shop.waits(
+        "web",
+        WaitingOn::Dependency {
+            service: name("db"),
+            condition: Condition::Healthy,
+        },
+    );
+    shop.image_waits(
+        "db:1",
+        WaitingOn::InFlight {
+            verb: "pull-image".to_owned(),
+        },
+    );
+    shop.progress.insert(
+        Subject::Image {
+            key: "db:1".to_owned(),
+        },
+        "layer 3/7 12.1 MB of 40 MB".to_owned(),
+    );
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Progressing);
+    assert_eq!(status.services[0].state, ServiceState::Pulling);
+    golden("pulling", &status);
+}
+
+#[test]
+fn ready() {
+    let status = Shop::ready().status();
+    assert_eq!(status.phase, Phase::Ready);
+    golden("ready", &status);
+}
+
+#[test]
+fn degraded_while_a_service_that_was_there_is_restarted() {
+    let mut shop = Shop::ready();
+    shop.memory.last_good = Some(hash("aaaa"));
+    shop.is("db", "d1", ContainerState::Exited);
+    shop.died("db", 137, true);
+    shop.waits(
+        "db",
+        WaitingOn::Backoff {
+            until: NOW + Duration::from_secs(9),
+            attempt: 1,
+        },
+    );
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Degraded);
+    assert_eq!(status.errors[0].code, Code::ContainerOom);
+    golden("degraded", &status);
+}
+
+#[test]
+fn failed_when_a_critical_service_is_given_up() {
+    let mut shop = Shop::ready();
+    shop.is("db", "d1", ContainerState::Exited);
+    for _ in 0..3 {
+        shop.died("db", 3, false);
+    }
+    shop.waits("db", WaitingOn::GaveUp { restarts: 3 });
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Failed);
+    assert_eq!(
+        status.errors[0].details.as_ref().unwrap()["attempts"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    golden("failed", &status);
+}
+
+#[test]
+fn a_moved_port_is_told_in_every_place() {
+    let mut shop = Shop::ready();
+    let key = PortKey {
+        service: name("web"),
+        container: tcp(8080),
+    };
+    shop.plan.as_mut().unwrap().ports.insert(key, 20_000);
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Ready);
+    assert!(status.port_mappings[1].reassigned);
+    golden("moved_port", &status);
+    let lines = "ARGUS_DB_5432=127.0.0.1:5432\nARGUS_DB_URL=http://127.0.0.1:5432\n\
+                 ARGUS_WEB_8080=127.0.0.1:20000\nARGUS_WEB_URL=http://127.0.0.1:20000\n";
+    assert_eq!(env_file(&status.port_mappings), lines);
+}
+
+#[test]
+fn a_refused_edit_keeps_the_last_good_revision_and_tells_every_complaint() {
+    let mut shop = Shop::ready();
+    let at = Place {
+        line: 4,
+        column: 9,
+        len: 5,
+    };
+    shop.complaints = Some((
+        Code::SpecInvalid,
+        vec![
+            Complaint::error("services[0].container.ports", "a port must be a number")
+                .at(at)
+                .hint("write `8080`"),
+            Complaint::error("services[1].name", "a service needs a `name`"),
+            Complaint::warning("sevices", "unknown key `sevices`"),
+        ],
+    ));
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Ready);
+    assert_eq!(
+        status
+            .errors
+            .iter()
+            .filter(|error| error.code == Code::SpecInvalid)
+            .count(),
+        2
+    );
+    assert_eq!(condition(&status, "SpecAccepted"), Truth::False);
+    golden("rejected_edit", &status);
+
+    shop.accepted = None;
+    shop.observed = Observed::default();
+    shop.plan = None;
+    assert_eq!(shop.status().phase, Phase::Failed);
+}
+
+#[test]
+fn terminating() {
+    let mut shop = Shop::ready();
+    shop.accepted = None;
+    let step = Step {
+        subject: Subject::StrayContainer {
+            id: ContainerId::new("c-db-d1").unwrap(),
+        },
+        act: Act::StopContainer {
+            id: ContainerId::new("c-db-d1").unwrap(),
+            grace: Duration::from_secs(10),
+        },
+        because: Cause::EnvironmentRemoved,
+    };
+    shop.plan = Some(Plan {
+        steps: vec![step],
+        ..Plan::default()
+    });
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Terminating);
+    golden("terminating", &status);
+}
+
+#[test]
+fn an_engine_that_is_away_leaves_the_last_that_is_known_marked_stale() {
+    let mut shop = Shop::ready();
+    shop.memory.last_good = Some(hash("aaaa"));
+    shop.previous = Some(shop.status());
+    shop.now = NOW + Duration::from_secs(60);
+    shop.reachable = false;
+    shop.reason = "connection refused".to_owned();
+    let status = shop.status();
+    assert_eq!((status.phase, status.stale), (Phase::Degraded, true));
+    assert_eq!(status.errors[0].code, Code::DockerUnavailable);
+    golden("engine_away", &status);
+
+    let mut later = shop;
+    later.previous = Some(status.clone());
+    later.now = NOW + Duration::from_secs(120);
+    assert_eq!(
+        later.status(),
+        status,
+        "the same failure is told in the same words, with its first time and its id"
+    );
+}
+
+#[test]
+fn what_did_not_change_keeps_its_times() {
+    let mut shop = Shop::ready();
+    let first = shop.status();
+    shop.previous = Some(first.clone());
+    shop.now = NOW + Duration::from_secs(5);
+    assert_eq!(shop.status(), first);
+    shop.runs("web", "e1", Verdict::Unhealthy);
+    shop.waits("web", WaitingOn::Unhealthy);
+    let second = shop.status();
+    assert_ne!(second.as_of, first.as_of);
+    let since = |status: &EnvironmentStatus, kind: &str| {
+        let found = status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == kind)
+            .unwrap();
+        found.last_transition_time.clone()
+    };
+    assert_eq!(since(&second, "SpecAccepted"), NOW.to_string());
+    assert_eq!(since(&second, "Ready"), shop.now.to_string());
+    assert_eq!(second.errors[0].code, Code::HealthCheckTimeout);
+    assert!(second.errors[0].message.contains("connection refused"));
+}
+
+#[test]
+fn every_failed_call_has_its_code() {
+    let refusal = |owner| {
+        let refusal = PortRefusal {
+            port: tcp(5432),
+            free_now: false,
+            owner,
+            busy: BTreeSet::new(),
+        };
+        ActError::PortTaken(Box::new(refusal))
+    };
+    let text = || "why".to_owned();
+    let limited = ActError::RateLimited {
+        message: text(),
+        retry_after: Some(Duration::from_secs(90)),
+    };
+    let built = ActError::BuildFailed {
+        message: text(),
+        log: "Step 2/5".to_owned(),
+    };
+    let cases = [
+        ("start-container", refusal(PortOwner::Unknown), Code::PortConflict),
+        (
+            "start-container",
+            refusal(PortOwner::StaleAllocation),
+            Code::PortStaleAllocation,
+        ),
+        (
+            "create-container",
+            ActError::NameTaken { holder: text() },
+            Code::NameConflict,
+        ),
+        ("create-container", ActError::ImageMissing, Code::ImageNotFound),
+        ("pull-image", ActError::ImageNotFound(text()), Code::ImageNotFound),
+        ("pull-image", ActError::AuthRequired(text()), Code::AuthRequired),
+        ("pull-image", limited, Code::RegistryRateLimited),
+        ("pull-image", ActError::PullFailed(text()), Code::ImagePullFailed),
+        ("build-image", built, Code::BuildFailed),
+        (
+            "start-container",
+            ActError::EntrypointNotFound(text()),
+            Code::EntrypointNotFound,
+        ),
+        (
+            "start-container",
+            ActError::BadMount(text()),
+            Code::ContainerStartFailed,
+        ),
+        (
+            "start-container",
+            ActError::StartFailed(text()),
+            Code::ContainerStartFailed,
+        ),
+        (
+            "create-container",
+            ActError::Rejected(text()),
+            Code::ContainerStartFailed,
+        ),
+        ("create-container", ActError::DiskFull(text()), Code::DiskSpaceLow),
+        (
+            "create-network",
+            ActError::PoolExhausted(text()),
+            Code::NetworkPoolExhausted,
+        ),
+        (
+            "remove-network",
+            ActError::NetworkInUse(text()),
+            Code::NetworkStuck,
+        ),
+        (
+            "remove-container",
+            ActError::Rejected(text()),
+            Code::CleanupFailed,
+        ),
+        (
+            "start-container",
+            ActError::Unreachable(text()),
+            Code::DockerUnavailable,
+        ),
+        (
+            "start-container",
+            ActError::Unknown("deadline of 10s passed".to_owned()),
+            Code::Timeout,
+        ),
+        (
+            "start-container",
+            ActError::Unknown("connection reset".to_owned()),
+            Code::ConnectionLost,
+        ),
+    ];
+    for (verb, error, code) in cases {
+        let mut shop = Shop::new();
+        shop.waits(
+            "db",
+            WaitingOn::Failed {
+                failure: Shop::failure(verb, error.clone()),
+            },
+        );
+        let status = shop.status();
+        let told = status.services[0].last_error.clone().unwrap();
+        assert_eq!(told.code, code, "{error:?}");
+        assert_eq!(
+            (told.service.as_deref(), told.stage.as_deref()),
+            (Some("db"), Some(verb))
+        );
+        assert_eq!(status.errors, [told]);
+        assert_eq!(condition(&status, "Blocked"), Truth::True);
+    }
+}
+
+#[test]
+fn ports_that_cannot_be_had_name_who_has_them() {
+    let owner = PortOwner::Process {
+        pid: 7,
+        command: "nginx -g daemon off".to_owned(),
+    };
+    let until = NOW + Duration::from_secs(5);
+    let mut shop = Shop::new();
+    shop.waits(
+        "db",
+        WaitingOn::Port {
+            port: tcp(5432),
+            owner: owner.clone(),
+            until,
+        },
+    );
+    shop.waits("web", WaitingOn::Ports { tried: 101, until });
+    let refusal = PortRefusal {
+        port: tcp(20_000),
+        free_now: false,
+        owner,
+        busy: BTreeSet::new(),
+    };
+    shop.refused.insert(
+        tcp(20_000),
+        Refused {
+            at: NOW,
+            refusal,
+            times: 1,
+        },
+    );
+    let status = shop.status();
+    let details = |at: usize| status.errors[at].details.clone().unwrap();
+    assert_eq!(
+        (status.errors[0].code, status.errors[1].code),
+        (Code::PortConflict, Code::PortExhaustion)
+    );
+    assert_eq!(details(0)["owner"]["pid"], 7);
+    assert_eq!(
+        (
+            details(1)["tried"].clone(),
+            details(1)["holders"][0]["port"].clone()
+        ),
+        (101.into(), 20_000.into())
+    );
+}
+
+#[test]
+fn a_failed_replacement_does_not_call_what_still_runs_lost() {
+    let mut shop = Shop::ready();
+    shop.plan.as_mut().unwrap().hashes.insert(name("db"), hash("d2"));
+    shop.waits(
+        "db",
+        WaitingOn::Image {
+            reference: "db:1".to_owned(),
+        },
+    );
+    let failure = Shop::failure("pull-image", ActError::ImageNotFound("db:1".to_owned()));
+    shop.image_waits("db:1", WaitingOn::Failed { failure });
+    let status = shop.status();
+    assert_eq!(status.services[0].state, ServiceState::Running);
+    assert_eq!(status.phase, Phase::Degraded);
+    assert_eq!(status.errors[0].code, Code::ImageNotFound);
+}
+
+#[test]
+fn an_optional_service_does_not_hold_up_ready_and_a_one_shot_completes() {
+    let mut shop = Shop::ready();
+    let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+    services.get_mut(&name("web")).unwrap().criticality = Criticality::Optional;
+    services.get_mut(&name("db")).unwrap().one_shot = true;
+    shop.waits("web", WaitingOn::Unhealthy);
+    shop.is("db", "d1", ContainerState::Exited);
+    shop.memory.services.entry(name("db")).or_default().completed = Some(hash("d1"));
+    let status = shop.status();
+    assert_eq!(status.services[0].state, ServiceState::Completed);
+    assert_eq!(status.phase, Phase::Ready);
+}
+
+#[test]
+fn the_same_failure_has_the_same_id_and_another_time_another() {
+    let id = |at| error_id("shop", Some("db"), Code::ContainerCrash, "why", Timestamp(at));
+    assert_eq!(id(1_700_000_000_000), id(1_700_000_000_000));
+    assert_ne!(id(1_700_000_000_000), id(1_700_000_000_001));
+    assert_eq!(id(0).len(), 26);
+    assert!(
+        id(1_800_000_000_000).starts_with("01"),
+        "{}",
+        id(1_800_000_000_000)
+    );
+}

@@ -1,0 +1,148 @@
+//! What is waited for, in words for people and as an identifier for programs.
+
+use argus_crds::status::WaitingOn as Told;
+
+use crate::desired::Condition;
+use crate::outcome::PortOwner;
+use crate::plan::WaitingOn;
+
+use super::error::code_of_wait;
+
+/// A wait as the status files tell it.
+pub fn words(on: &WaitingOn) -> Told {
+    Told {
+        reason: reason(on).to_owned(),
+        message: message(on),
+        until: on.until().map(|until| until.to_string()),
+        error: code_of_wait(on),
+    }
+}
+
+fn reason(on: &WaitingOn) -> &'static str {
+    match on {
+        WaitingOn::Engine { .. } => "EngineNotReady",
+        WaitingOn::Specs => "SpecsNotScanned",
+        WaitingOn::InFlight { .. } => "ActInFlight",
+        WaitingOn::Effect { .. } => "EffectNotSeen",
+        WaitingOn::Relist { .. } => "OutcomeUnknown",
+        WaitingOn::Dependency { .. } => "DependencyNotReady",
+        WaitingOn::Image { .. } => "ImageNotPresent",
+        WaitingOn::Network => "NetworkNotPresent",
+        WaitingOn::Volume { .. } => "VolumeNotPresent",
+        WaitingOn::Probe => "HealthNotDecided",
+        WaitingOn::Unhealthy => "Unhealthy",
+        WaitingOn::Completion => "NotCompleted",
+        WaitingOn::Backoff { .. } => "RestartBackoff",
+        WaitingOn::Retry { .. } => "RetryBackoff",
+        WaitingOn::Failed { .. } => "Failed",
+        WaitingOn::GaveUp { .. } => "GaveUp",
+        WaitingOn::NotRestarted => "NotRestarted",
+        WaitingOn::Port { .. } => "PortTaken",
+        WaitingOn::Ports { .. } => "PortsExhausted",
+        WaitingOn::Name { .. } => "NameTaken",
+        WaitingOn::ByHand { .. } => "StoppedByHand",
+        WaitingOn::Stability { .. } => "RevisionNotStable",
+        WaitingOn::Containers => "ContainersNotGone",
+        WaitingOn::Removal => "RemovalInProgress",
+    }
+}
+
+fn message(on: &WaitingOn) -> String {
+    match on {
+        WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
+        WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
+        WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
+        WaitingOn::InFlight { verb } => doing(verb).to_owned(),
+        WaitingOn::Effect { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
+        WaitingOn::Relist { .. } => "the outcome of a call is unknown, a full list will tell".to_owned(),
+        WaitingOn::Dependency { service, condition } => format!("`{service}` to {}", goal(*condition)),
+        WaitingOn::Image { reference } => format!("image `{reference}`"),
+        WaitingOn::Network => "the network of the environment".to_owned(),
+        WaitingOn::Volume { name } => format!("volume `{name}`"),
+        WaitingOn::Probe => "its health check to say healthy".to_owned(),
+        WaitingOn::Unhealthy => "its health check says unhealthy".to_owned(),
+        WaitingOn::Completion => "its process to complete".to_owned(),
+        WaitingOn::Backoff { attempt, .. } => format!("its restart delay, restart {attempt} comes next"),
+        WaitingOn::Retry { failure, .. } => {
+            format!(
+                "`{}` failed and is tried again: {}",
+                failure.verb,
+                one_line(&failure.error.to_string())
+            )
+        }
+        WaitingOn::Failed { failure } => {
+            format!(
+                "`{}` failed, a person is needed: {}",
+                failure.verb,
+                one_line(&failure.error.to_string())
+            )
+        }
+        WaitingOn::GaveUp { restarts } => {
+            format!("gave up after {restarts} restarts, waits for a new revision or `argus retry`")
+        }
+        WaitingOn::NotRestarted => "its restart policy leaves it down".to_owned(),
+        WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {}", holder(owner)),
+        WaitingOn::Ports { tried, .. } => format!("a free host port, {tried} of the range were tried"),
+        WaitingOn::Name { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
+        WaitingOn::ByHand { .. } => {
+            "it was stopped or paused by hand, it is repaired after a grace".to_owned()
+        }
+        WaitingOn::Stability { .. } => "the new revision to be stable before anything is removed".to_owned(),
+        WaitingOn::Containers => "its containers to go first".to_owned(),
+        WaitingOn::Removal => "the engine to finish its removal".to_owned(),
+    }
+}
+
+/// An act in progress, by its verb.
+pub(super) fn doing(verb: &str) -> &'static str {
+    match verb {
+        "create-network" => "the network is being created",
+        "remove-network" => "the network is being removed",
+        "create-volume" => "a volume is being created",
+        "remove-volume" => "a volume is being removed",
+        "pull-image" => "its image is being pulled",
+        "build-image" => "its image is being built",
+        "create-container" => "its container is being created",
+        "start-container" => "its container is being started",
+        "stop-container" => "its container is being stopped",
+        "unpause-container" => "its container is being unpaused",
+        "rename-container" => "its container is being renamed",
+        "remove-container" => "its container is being removed",
+        "connect-network" => "its container is being attached to the network",
+        "disconnect-network" => "its container is being detached from a network",
+        _ => "a call on the engine is in flight",
+    }
+}
+
+fn goal(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Started => "start",
+        Condition::Healthy => "be healthy",
+        Condition::Completed => "complete",
+    }
+}
+
+/// Who holds a port, in words.
+pub(super) fn holder(owner: &PortOwner) -> String {
+    match owner {
+        PortOwner::Environment { environment, service } => format!("`{environment}/{service}`"),
+        PortOwner::Container { name, .. } => format!("container `{name}`"),
+        PortOwner::Process { pid, command } => format!("process {pid} (`{}`)", one_line(command)),
+        PortOwner::StaleAllocation => "nobody: a stale allocation of the engine".to_owned(),
+        PortOwner::Unknown => "somebody who could not be found out".to_owned(),
+    }
+}
+
+/// The first line of a text, cut to what fits a table.
+pub(super) fn one_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
