@@ -68,6 +68,7 @@ pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
         collector.add(broken);
     }
     check::against_schema(&root.node, &mut collector);
+    rules::look(&root.node, &mut collector);
     let source = SourceMap::new(file_name, Some(root.node));
     let mut spec = None;
     if !collector.refused()
@@ -77,12 +78,6 @@ pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
             Ok(read) => spec = Some(read),
             Err(why) => collector.add(Complaint::error("", format!("the file cannot be taken: {why}"))),
         }
-    }
-    if let Some(read) = &spec {
-        rules::look(read, &source, &mut collector);
-    }
-    if collector.refused() {
-        spec = None;
     }
     Reading {
         spec,
@@ -264,7 +259,7 @@ fn syntax_hint(line: &str) -> Option<&'static str> {
         Some("a value that starts with `{{` needs quotes")
     } else if value.starts_with('*') || value.starts_with('&') {
         Some("`*` and `&` start an alias and an anchor; put the value in quotes if it is a text")
-    } else if value.contains(": ") {
+    } else if value.contains(": ") && !value.starts_with(['{', '[', '"', '\'']) {
         Some("a value that holds `: ` needs quotes")
     } else {
         None

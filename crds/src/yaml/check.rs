@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::tree::{Entry, Kind, Node, shown};
 use crate::complaint::{Complaint, Place};
 use crate::environment::E2eSpec;
-use crate::quantity::{ByteSize, CpuCount, HumanDuration};
 
+mod scalar;
 mod unknown;
 
 /// The most complaints that are kept about one file.
@@ -224,90 +224,14 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn scalar(&mut self, schema: &Value, types: &[&str], value: (&str, bool), path: &str, place: Place) {
-        let (text, plain) = value;
-        let refuse = |message: String, hint: Option<String>| Complaint {
-            hint,
-            ..Complaint::error(path, message).at(place)
-        };
-        let (name, quoted) = (name(path), shown(text));
-        if plain && super::tree::is_null(text) {
-            let complaint = if types.contains(&"null") {
-                Complaint::warning(path, format!("`{name}` has no value and becomes the empty text"))
-                    .hint("write `\"\"` for the empty text")
-            } else {
-                Complaint::error(path, format!("`{name}` has no value")).hint("give it one or remove it")
-            };
-            return self.to.add(complaint.at(place));
-        }
-        if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            if !words.contains(&text) {
-                let message = format!("`{name}` cannot be `{quoted}`");
-                self.to.add(refuse(message, Some(unknown::choice(text, &words))));
-            }
-            return;
-        }
-        if let Some((why, hint)) = schema
-            .get("format")
-            .and_then(Value::as_str)
-            .and_then(|kind| quantity(kind, text))
-        {
-            return self.to.add(refuse(
-                format!("`{name}` {why}: `{quoted}`"),
-                Some(hint.to_owned()),
-            ));
-        }
-        if types.contains(&"string") {
-            if schema
-                .get("minLength")
-                .and_then(Value::as_u64)
-                .is_some_and(|least| least > 0)
-                && text.is_empty()
-            {
-                self.to.add(refuse(
-                    format!("`{name}` is empty"),
-                    Some("give it a value".to_owned()),
-                ));
-            }
-            let most = schema
-                .get("maxLength")
-                .and_then(Value::as_u64)
-                .unwrap_or(u64::MAX);
-            if text.chars().count() as u64 > most {
-                self.to
-                    .add(refuse(format!("`{name}` is longer than {most} characters"), None));
-            }
-            return;
-        }
-        let unquote = (!plain).then(|| "remove the quotes".to_owned());
-        if types.contains(&"boolean") {
-            if !plain || !["true", "false"].contains(&text) {
-                let hint = unquote
-                    .filter(|_| ["true", "false"].contains(&text))
-                    .or_else(|| unknown::truth(text));
-                self.to.add(refuse(
-                    format!("`{name}` must be `true` or `false`, not `{quoted}`"),
-                    hint,
-                ));
-            }
-        } else if let Some(message) = number(schema, types, text, plain) {
-            let hint = unquote.filter(|_| number(schema, types, text, true).is_none());
-            self.to.add(refuse(
-                format!("`{name}` must be {message}, not `{quoted}`"),
-                hint,
-            ));
-        }
-    }
-
     fn mismatch(&mut self, types: &[&str], node: &Node, path: &str, place: Place) {
         let mut wanted: Vec<&str> = Vec::new();
         for kind in types {
             let word = match *kind {
                 "object" => "a map",
                 "array" => "a list",
+                "boolean" | "integer" | "number" if types.contains(&"string") => continue,
                 "boolean" => "`true` or `false`",
-                "integer" | "number" if types.contains(&"string") => continue,
                 "integer" | "number" => "a number",
                 "null" => continue,
                 _ => "a text",
@@ -323,17 +247,17 @@ impl<'a> Check<'a> {
         };
         let wanted_words = wanted.join(" or ");
         let (found, hint) = match &node.kind {
-            Kind::Map(_) if wanted == ["a list"] => ("a map", Some("start each value with `- `".to_owned())),
-            Kind::Map(_) => ("a map", None),
-            Kind::List(_) if wanted == ["a map"] => {
-                ("a list", Some("write `key: value` without `- `".to_owned()))
+            Kind::Map(_) if wanted == ["a list"] => {
+                ("a map".to_owned(), Some("start each value with `- `".to_owned()))
             }
-            Kind::List(_) => ("a list", None),
-            Kind::Scalar { .. } if node.is_null() => ("empty", None),
-            Kind::Scalar { text, .. } if wanted.contains(&"a list") => {
-                ("a text", Some(format!("write a list: `[\"{}\"]`", shown(text))))
-            }
-            Kind::Scalar { .. } => ("a text", None),
+            Kind::Map(_) => ("a map".to_owned(), None),
+            Kind::List(_) if wanted == ["a map"] => (
+                "a list".to_owned(),
+                Some("write `key: value` without `- `".to_owned()),
+            ),
+            Kind::List(_) => ("a list".to_owned(), None),
+            Kind::Scalar { .. } if node.is_null() => ("empty".to_owned(), None),
+            Kind::Scalar { text, .. } => (format!("`{}`", shown(text)), instead(&wanted, text)),
         };
         let message = format!("{subject} must be {wanted_words}, and is {found}");
         let complaint = Complaint {
@@ -351,6 +275,21 @@ impl<'a> Check<'a> {
             ..Complaint::warning(path, message)
         };
         self.to.add(complaint.at(entry.key_place));
+    }
+}
+
+/// What to write instead of a single value.
+fn instead(wanted: &[&str], text: &str) -> Option<String> {
+    if wanted == ["a list"] {
+        Some(format!("write a list: `[\"{}\"]`", shown(text)))
+    } else if wanted == ["a map"]
+        && text
+            .split_once(':')
+            .is_some_and(|(_, value)| !value.starts_with(['/', ' ']))
+    {
+        Some("put a space after the colon".to_owned())
+    } else {
+        None
     }
 }
 
@@ -383,48 +322,4 @@ fn add(name: &str, known: &Map<String, Value>) -> String {
     } else {
         format!("add `{name}: …`")
     }
-}
-
-/// Why a text is not the quantity that is asked for.
-fn quantity(format: &str, text: &str) -> Option<(String, &'static str)> {
-    let (result, hint) = match format {
-        "argus-duration" => (
-            text.parse::<HumanDuration>().err(),
-            "write `100ms`, `5s`, `2m`, `1h` or `90d`",
-        ),
-        "argus-size" => (
-            text.parse::<ByteSize>().err(),
-            "write `500MB`, `2GB`, `512Mi` or `1TB`",
-        ),
-        "argus-cpus" => (text.parse::<CpuCount>().err(), "write a number as `0.5` or `2`"),
-        _ => return None,
-    };
-    result.map(|why| (why.to_string(), hint))
-}
-
-/// What a text should be when it is not the number that is asked for.
-fn number(schema: &Value, types: &[&str], text: &str, plain: bool) -> Option<String> {
-    let whole = types.contains(&"integer");
-    let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
-    let low = bound("minimum");
-    let high = bound("maximum").or_else(|| {
-        (schema.get("format").and_then(Value::as_str) == Some("uint32")).then_some(f64::from(u32::MAX))
-    });
-    let value = match text.parse::<i64>() {
-        #[allow(clippy::cast_precision_loss, reason = "the bounds are far below 2^53")]
-        Ok(value) => Some(value as f64),
-        Err(_) if whole => None,
-        Err(_) => text.parse::<f64>().ok().filter(|value| value.is_finite()),
-    };
-    let within = |value: f64| low.is_none_or(|low| value >= low) && high.is_none_or(|high| value <= high);
-    if plain && value.is_some_and(within) && !text.starts_with('+') {
-        return None;
-    }
-    let kind = if whole { "a whole number" } else { "a number" };
-    Some(match (low, high) {
-        (Some(low), Some(high)) => format!("{kind} from {low} to {high}"),
-        (Some(low), None) => format!("{kind} from {low} on"),
-        (None, Some(high)) => format!("{kind} up to {high}"),
-        (None, None) => kind.to_owned(),
-    })
 }

@@ -1,80 +1,148 @@
 //! What belongs to the format and no single type can say.
+//!
+//! Works on the tree, so that these complaints come together with those about types.
 
-use super::SourceMap;
 use super::check::Collector;
+use super::tree::{Entry, Kind, Node, shown};
 use crate::complaint::Complaint;
-use crate::environment::E2eSpec;
-use crate::mock::{Mock, MockMode};
-use crate::probe::{Healthcheck, ProbeType};
 
 /// Complains about what single types cannot know.
-pub(super) fn look(spec: &E2eSpec, source: &SourceMap, to: &mut Collector) {
-    let mut found = Vec::new();
-    if spec.version.split('.').next() != Some("1") {
-        let message = format!(
-            "`version` is `{}`, and only `1` is known",
-            super::tree::shown(&spec.version)
+pub(super) fn look(root: &Node, to: &mut Collector) {
+    if let Some(version) = root.get("version")
+        && let Some(text) = text(&version.value)
+        && text.split('.').next() != Some("1")
+    {
+        let message = format!("`version` is `{}`, and only `1` is known", shown(text));
+        to.add(
+            Complaint::warning("version", message)
+                .hint("write `version: \"1\"`")
+                .at(version.place()),
         );
-        found.push(Complaint::warning("version", message).hint("write `version: \"1\"`"));
     }
-    if spec.service.is_some() && !spec.services.is_empty() {
+    if let Some(service) = present(root, "service")
+        && present(root, "services").is_some_and(|services| !is_empty(&services.value))
+    {
         let message = "`service` is ignored, because `services` is there too";
-        found.push(Complaint::warning("service", message).hint("keep one of them"));
-    }
-    let range = spec.isolation.port_range;
-    if range.low > range.high {
-        let message = format!(
-            "`portRange` ends at {} before it begins at {}",
-            range.high, range.low
+        to.add(
+            Complaint::warning("service", message)
+                .hint("keep one of them")
+                .at(service.key_place),
         );
-        let hint = format!("write `[{}, {}]`", range.high, range.low);
-        found.push(Complaint::error("isolation.portRange", message).hint(hint));
     }
-    for (index, service) in spec.services.iter().enumerate() {
-        if service.name.as_deref().is_none_or(str::is_empty) {
-            let path = format!("services[{index}]");
-            let message = format!("`{path}` has no `name`");
-            found.push(Complaint::error(path, message).hint("add `name: …`"));
+    port_range(root, to);
+    match present(root, "services").map(|services| &services.value.kind) {
+        Some(Kind::List(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                let path = format!("services[{index}]");
+                if matches!(item.kind, Kind::Map(_)) && named(item).is_none() {
+                    let message = format!("`{path}` has no `name`");
+                    to.add(
+                        Complaint::error(path.clone(), message)
+                            .hint("add `name: …`")
+                            .at(item.place),
+                    );
+                }
+                healthcheck(item, &path, to);
+            }
         }
+        Some(Kind::Map(entries)) => {
+            for entry in entries {
+                healthcheck(&entry.value, &format!("services.{}", entry.key), to);
+            }
+        }
+        Some(Kind::Scalar { .. }) | None => {}
     }
-    for declared in spec.declared() {
-        let check = declared
-            .service
-            .container
-            .as_ref()
-            .and_then(|container| container.healthcheck.as_ref());
-        let path = format!("{}.container.healthcheck", declared.path);
-        found.extend(check.and_then(|check| probe(check, path)));
+    if let Some(service) = present(root, "service") {
+        healthcheck(&service.value, "service", to);
     }
-    for (name, mock) in &spec.mocks {
-        found.extend(recorded(name, mock));
-    }
-    for complaint in found {
-        to.add(source.placed(complaint));
+    if let Some(Kind::Map(mocks)) = present(root, "mocks").map(|mocks| &mocks.value.kind) {
+        for mock in mocks {
+            recorded(mock, to);
+        }
     }
 }
 
-fn probe(check: &Healthcheck, path: String) -> Option<Complaint> {
-    let (kind, missing, hint) = match check.kind {
-        ProbeType::Http if check.path.is_none() => (
-            "http",
+fn port_range(root: &Node, to: &mut Collector) {
+    let Some(range) = present(root, "isolation").and_then(|isolation| present(&isolation.value, "portRange"))
+    else {
+        return;
+    };
+    let Kind::List(ends) = &range.value.kind else {
+        return;
+    };
+    let ends: Vec<u16> = ends.iter().filter_map(|end| text(end)?.parse().ok()).collect();
+    if let [low, high] = ends[..]
+        && low > high
+    {
+        let message = format!("`portRange` ends at {high} before it begins at {low}");
+        let complaint =
+            Complaint::error("isolation.portRange", message).hint(format!("write `[{high}, {low}]`"));
+        to.add(complaint.at(range.place()));
+    }
+}
+
+fn healthcheck(service: &Node, path: &str, to: &mut Collector) {
+    let check = present(service, "container").and_then(|container| present(&container.value, "healthcheck"));
+    let Some(check) = check.filter(|check| matches!(check.value.kind, Kind::Map(_))) else {
+        return;
+    };
+    let kind = present(&check.value, "type").map_or(Some("http"), |kind| text(&kind.value));
+    let (missing, hint) = match kind {
+        Some("http") => (
             "path",
             "add `path: /health`, or `type: tcp` to check only the port",
         ),
-        ProbeType::Exec if check.command.is_none() => ("exec", "command", "add `command: […]`"),
-        ProbeType::Http | ProbeType::Exec | ProbeType::Tcp | ProbeType::Docker => return None,
+        Some("exec") => ("command", "add `command: […]`"),
+        _ => return,
     };
-    let message = format!("a `healthcheck` of type `{kind}` needs `{missing}`");
-    Some(Complaint::error(path, message).hint(hint))
+    if present(&check.value, missing).is_none() {
+        let message = format!(
+            "a `healthcheck` of type `{}` needs `{missing}`",
+            kind.unwrap_or_default()
+        );
+        let path = format!("{path}.container.healthcheck");
+        to.add(Complaint::error(path, message).hint(hint).at(check.key_place));
+    }
 }
 
-fn recorded(name: &str, mock: &Mock) -> Option<Complaint> {
-    if mock.mode != MockMode::Record || mock.target.is_some() {
-        return None;
+fn recorded(mock: &Entry, to: &mut Collector) {
+    let Some(mode) = present(&mock.value, "mode") else {
+        return;
+    };
+    if text(&mode.value) == Some("record") && present(&mock.value, "target").is_none() {
+        let message = format!(
+            "the mock `{}` has mode `record` and no `target`",
+            shown(&mock.key)
+        );
+        let path = format!("mocks.{}.mode", mock.key);
+        to.add(
+            Complaint::error(path, message)
+                .hint("add `target: http://…`")
+                .at(mode.place()),
+        );
     }
-    let message = format!(
-        "the mock `{}` has mode `record` and no `target`",
-        super::tree::shown(name)
-    );
-    Some(Complaint::error(format!("mocks.{name}.mode"), message).hint("add `target: http://…`"))
+}
+
+/// The entry under a key, unless its value is absent.
+fn present<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
+    node.get(key).filter(|entry| !entry.value.is_null())
+}
+
+fn named(service: &Node) -> Option<&str> {
+    text(&present(service, "name")?.value).filter(|name| !name.is_empty())
+}
+
+fn text(node: &Node) -> Option<&str> {
+    match &node.kind {
+        Kind::Scalar { text, .. } => Some(text),
+        Kind::List(_) | Kind::Map(_) => None,
+    }
+}
+
+fn is_empty(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Scalar { text, .. } => text.is_empty(),
+        Kind::List(items) => items.is_empty(),
+        Kind::Map(entries) => entries.is_empty(),
+    }
 }

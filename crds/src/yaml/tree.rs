@@ -129,7 +129,7 @@ enum Content {
 struct Open {
     entries: Vec<Entry>,
     index: HashMap<String, usize>,
-    key: Option<(String, Place)>,
+    key: Option<(Option<String>, Place)>,
     merges: Vec<Arc<Node>>,
 }
 
@@ -236,7 +236,7 @@ impl Builder {
         };
         let Some((key, key_place)) = open.key.take() else {
             open.key = Some(if let Kind::Scalar { text, .. } = &node.kind {
-                (text.clone(), place)
+                (Some(text.clone()), place)
             } else {
                 let complaint = Complaint::error("", "a key must be a text, not a list or a map");
                 self.broken.push(
@@ -244,10 +244,11 @@ impl Builder {
                         .hint("a value that starts with `{{` needs quotes")
                         .at(place),
                 );
-                (String::new(), place)
+                (None, place)
             });
             return;
         };
+        let Some(key) = key else { return };
         if key == "<<" {
             open.merges.push(node);
         } else if let Some(first) = open.index.get(&key) {

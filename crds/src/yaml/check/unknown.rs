@@ -13,6 +13,10 @@ pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> O
     if let Some(name) = known.keys().find(same) {
         return Some(format!("did you mean `{name}`?"));
     }
+    let further_out = |beside: &str| Some(format!("it belongs further out, beside `{beside}`"));
+    if let Some((_, beside)) = check.parents.last().filter(|(keys, _)| keys.contains_key(key)) {
+        return further_out(beside);
+    }
     for (child, schema) in known {
         let properties = check.resolve_child(schema);
         if properties.is_some_and(|properties| properties.contains_key(key)) {
@@ -25,9 +29,9 @@ pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> O
         .rev()
         .find(|(keys, _)| keys.contains_key(key))
     {
-        return Some(format!("it belongs further out, beside `{beside}`"));
+        return further_out(beside);
     }
-    if let Some(name) = nearest(key, known.keys().map(String::as_str)) {
+    if let Some(name) = part_of(key, known).or_else(|| nearest(key, known.keys().map(String::as_str))) {
         return Some(format!("did you mean `{name}`?"));
     }
     if known.len() > LISTED {
@@ -35,6 +39,18 @@ pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> O
     }
     let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
     Some(format!("known here: {}", names.join(", ")))
+}
+
+/// The one known key that holds this one.
+fn part_of<'n>(key: &str, known: &'n Map<String, Value>) -> Option<&'n str> {
+    let part = plain(key);
+    let mut holding = known
+        .keys()
+        .filter(|name| part.len() >= 4 && plain(name).contains(&part));
+    holding
+        .next()
+        .filter(|_| holding.next().is_none())
+        .map(String::as_str)
 }
 
 impl<'a> Check<'a> {

@@ -1,0 +1,14 @@
+//! Writes the generated files of `crds/`: the JSON Schemas and the CRD.
+
+use std::error::Error;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for file in argus_crds::schema::generated()? {
+        std::fs::write(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(file.name),
+            file.content,
+        )?;
+    }
+    Ok(())
+}
