@@ -139,6 +139,16 @@ impl<'de> Deserialize<'de> for Parallel {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("`true`, `false`, or a map with `enabled` and `concurrency`")
             }
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Parallel, D::Error> {
+                inner.deserialize_any(self)
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Parallel, E> {
+                let enabled = text.parse().map_err(E::custom)?;
+                Ok(Parallel {
+                    enabled,
+                    concurrency: None,
+                })
+            }
             fn visit_bool<E: de::Error>(self, enabled: bool) -> Result<Parallel, E> {
                 Ok(Parallel {
                     enabled,

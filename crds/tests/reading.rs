@@ -1,0 +1,292 @@
+//! Reading a file: bounds, spelling, places.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::time::{Duration, Instant};
+
+use argus_crds::{Command, Complaint, Place, Reading, read};
+use proptest::prelude::*;
+
+const WHOLE: &str = include_str!("corpus/good/whole-format.yaml");
+const ADDITIONS: &str = include_str!("corpus/good/additions.yaml");
+
+/// The one complaint about bytes that must be refused quickly.
+fn refused(bytes: &[u8]) -> Complaint {
+    let began = Instant::now();
+    let Reading {
+        spec, mut complaints, ..
+    } = read("e2e.yaml", bytes);
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "took {:?}",
+        began.elapsed()
+    );
+    assert!(spec.is_none());
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    complaints.remove(0)
+}
+
+#[test]
+fn a_file_of_ten_mebibytes_is_refused_before_it_is_parsed() {
+    let complaint = refused(&vec![b'['; 10 << 20]);
+    assert_eq!(
+        complaint.message,
+        "the file has 10485760 bytes, and the most is 1048576"
+    );
+    assert_eq!(complaint.place, None);
+}
+
+#[test]
+fn brackets_without_end_are_refused_quickly() {
+    let bombs = [
+        "[".repeat(200_000),
+        "{a: ".repeat(100_000),
+        "- ".repeat(200_000),
+        "? ".repeat(200_000),
+        "a:\n ".repeat(200_000),
+    ];
+    for bomb in bombs {
+        let complaint = refused(bomb.as_bytes());
+        assert!(complaint.place.is_some(), "{complaint:?}");
+    }
+    assert_eq!(
+        refused("[".repeat(200_000).as_bytes()).message,
+        "the file nests deeper than 32 levels"
+    );
+}
+
+#[test]
+fn a_billion_laughs_are_refused_quickly() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..30 {
+        let aliases = vec![format!("*a{}", level - 1); 8].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+    }
+    assert!(
+        refused(bomb.as_bytes())
+            .message
+            .starts_with("the file holds more than 50000 values")
+    );
+    let deep: String = (1..60)
+        .map(|level| format!("a{level}: &a{level} [*a{}]\n", level - 1))
+        .collect();
+    assert!(
+        refused(format!("a0: &a0 x\n{deep}").as_bytes())
+            .message
+            .starts_with("the file nests deeper")
+    );
+}
+
+#[test]
+fn bytes_that_are_not_utf8_are_shown_their_place() {
+    let complaint = refused(b"project:\n  name: \xc3\xa9\xff\n");
+    assert_eq!(complaint.message, "the file is not UTF-8");
+    assert_eq!(
+        complaint.place,
+        Some(Place {
+            line: 2,
+            column: 10,
+            len: 1
+        })
+    );
+    assert_eq!(
+        refused(b"\xff\xfep\0r\0").place,
+        Some(Place {
+            line: 1,
+            column: 1,
+            len: 1
+        })
+    );
+}
+
+#[test]
+fn scalars_keep_their_spelling() {
+    let spec = read("e2e.yaml", WHOLE.as_bytes()).spec.unwrap();
+    assert_eq!(spec.project.version.as_deref(), Some("1.10"));
+    let container = spec.services[0].container.as_ref().unwrap();
+    let expected = [
+        ("DEBUG", "true"),
+        ("FLAG", "no"),
+        ("LATE", "{{env.LATE}}"),
+        ("PORT", "3000"),
+        ("VERSION", "1.10"),
+    ];
+    let got: Vec<_> = container
+        .environment
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(got, expected);
+    assert_eq!(spec.services[0].vars["TRIES"], "3");
+    assert_eq!(container.ports[1].as_str(), "9229");
+    let body = spec.mocks["pay"].routes[0].response.body.as_ref().unwrap();
+    assert_eq!(body["list"], serde_json::json!([1, 2.5, null, true]));
+    let spec = read("e2e.yaml", ADDITIONS.as_bytes()).spec.unwrap();
+    let argument = |text: &str| text.to_owned();
+    let command = Command::List(vec![argument("./migrate"), argument("--to"), argument("12")]);
+    assert_eq!(spec.services[1].command, Some(command));
+    let octal = read("e2e.yaml", b"project: {name: 0777, version: 0x1F}\n")
+        .spec
+        .unwrap();
+    assert_eq!(
+        (octal.project.name.as_str(), octal.project.version.as_deref()),
+        ("0777", Some("0x1F"))
+    );
+}
+
+#[test]
+fn services_of_a_map_keep_their_order_and_take_their_keys() {
+    let spec = read("e2e.yaml", include_bytes!("corpus/good/services-map.yaml"))
+        .spec
+        .unwrap();
+    let names: Vec<_> = spec
+        .declared()
+        .into_iter()
+        .map(|declared| declared.name.to_owned())
+        .collect();
+    assert_eq!(names, ["zebra", "apple"]);
+    let short = read("e2e.yaml", include_bytes!("corpus/good/wild.yaml"))
+        .spec
+        .unwrap();
+    assert_eq!(
+        (short.declared()[0].name, short.declared()[0].path.as_str()),
+        ("demo-e2e", "service")
+    );
+    assert_eq!(
+        read("e2e.yaml", WHOLE.as_bytes()).spec.unwrap().carried(),
+        ["dashboard", "repos", "plugins", "server"]
+    );
+}
+
+#[test]
+fn defaults_are_those_of_the_format() {
+    let spec = read("e2e.yaml", b"project: {name: a}\n").spec.unwrap();
+    assert_eq!(spec.version, "1");
+    assert_eq!(
+        (spec.isolation.port_range.low, spec.isolation.port_range.high),
+        (9000, 9999)
+    );
+    assert_eq!(spec.resilience.container.max_restarts, 3);
+    assert_eq!(
+        spec.resilience.container.restart_delay.get(),
+        Duration::from_secs(2)
+    );
+    assert_eq!(
+        spec.resilience.preflight.disk_space_threshold.bytes(),
+        2_000_000_000
+    );
+    assert_eq!(
+        spec.resilience.circuit_breaker.reset_timeout_ms.get(),
+        Duration::from_secs(30)
+    );
+    assert!(spec.resilience.preflight.clean_orphans && spec.resilience.network.verify_connectivity);
+    assert_eq!(spec.argus.restart.window.get(), Duration::from_secs(300));
+    assert_eq!(spec.history.retention.max_runs, 1000);
+}
+
+#[test]
+fn paths_lead_to_their_places() {
+    let source = read("e2e.yaml", WHOLE.as_bytes()).source;
+    let at = |path: &str| source.locate(path).map(|place| (place.line, place.column));
+    let text = |path: &str| {
+        let place = source.locate(path).unwrap();
+        WHOLE
+            .lines()
+            .nth(place.line - 1)
+            .unwrap()
+            .chars()
+            .skip(place.column - 1)
+            .take(place.len)
+            .collect::<String>()
+    };
+    assert_eq!(text("project.name"), "shop");
+    assert_eq!(text("services[0].container.ports[1]"), "\"9229\"");
+    assert_eq!(text("services.api.container.ports[1]"), "\"9229\"");
+    assert_eq!(text("services[1].container"), "container");
+    assert_eq!(text("mocks.pay.routes[0].response.status"), "201");
+    assert_eq!(text("services[0].container.nowhere.at.all"), "container");
+    assert_eq!(text("services[9].container"), "services");
+    assert_eq!(at("nowhere"), Some((1, 1)));
+    assert_eq!(at(""), Some((1, 1)));
+    let map = read("e2e.yaml", include_bytes!("corpus/good/services-map.yaml")).source;
+    assert_eq!(
+        map.locate("services[1].image"),
+        map.locate("services.apple.image")
+    );
+    assert_eq!(map.locate("services.zebra.dependsOn[0]").unwrap().line, 6);
+    let dotted = read(
+        "e2e.yaml",
+        b"project: {name: a}\nmocks:\n  a.b:\n    port: 9\n  a:\n    port: 8\n",
+    )
+    .source;
+    assert_eq!(
+        (
+            dotted.locate("mocks.a.b.port").unwrap().line,
+            dotted.locate("mocks.a.port").unwrap().line
+        ),
+        (4, 6)
+    );
+    assert_eq!(read("e2e.yaml", b"[").source.locate("project"), None);
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_and_the_file_is_taken() {
+    let reading = read("e2e.yaml", b"project: {name: a}\nservcies: []\n");
+    assert!(reading.spec.is_some());
+    let expected = Complaint::warning("servcies", "`servcies` is not a known key and is ignored")
+        .hint("did you mean `services`?")
+        .at(Place {
+            line: 2,
+            column: 1,
+            len: 8,
+        });
+    assert_eq!(reading.complaints, [expected]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let reading = read("e2e.yaml", &bytes);
+        prop_assert_eq!(reading.spec.is_none(), reading.complaints.iter().any(Complaint::is_error));
+    }
+
+    #[test]
+    fn no_punctuation_makes_it_panic(text in "[-\\[\\]{}:,&*!|>'\"%@#?a \t\n<~]{0,120}") {
+        let reading = read("e2e.yaml", text.as_bytes());
+        prop_assert_eq!(reading.spec.is_none(), reading.complaints.iter().any(Complaint::is_error));
+        argus_crds::render("e2e.yaml", &text, &reading.complaints);
+    }
+
+    #[test]
+    fn no_mutation_of_a_good_file_makes_it_panic(
+        whole in any::<bool>(), at in any::<prop::sample::Index>(), cut in 0usize..20,
+        with in "[-\\[\\]{}:,&*!|>'\"%@#?a1 \t\n<~]{0,4}",
+    ) {
+        let mut text = if whole { WHOLE } else { ADDITIONS }.to_owned();
+        let start = at.index(text.len());
+        let end = (start + cut).min(text.len());
+        text.replace_range(start..end, &with);
+        let reading = read("e2e.yaml", text.as_bytes());
+        prop_assert_eq!(reading.spec.is_none(), reading.complaints.iter().any(Complaint::is_error));
+        let unplaced = reading.complaints.iter().find(|complaint| complaint.message.contains("cannot be taken"));
+        prop_assert!(unplaced.is_none(), "the check missed what the types refuse: {:?}\n{}", unplaced, text);
+        argus_crds::render("e2e.yaml", &text, &reading.complaints);
+    }
+
+    #[test]
+    fn any_number_keeps_its_spelling(number in "-?[0-9]{1,30}(\\.[0-9]{1,20})?(e[0-9]{1,3})?") {
+        let text = format!("project: {{name: a}}\nservice:\n  vars:\n    A: {number}\n");
+        let spec = read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        prop_assert_eq!(&spec.service.unwrap().vars["A"], &number);
+    }
+
+    #[test]
+    fn any_unknown_key_is_a_warning(key in "zz[a-z]{1,12}") {
+        let reading = read("e2e.yaml", format!("project:\n  name: a\n  {key}: 1\n").as_bytes());
+        prop_assert!(reading.spec.is_some());
+        prop_assert_eq!(reading.complaints.len(), 1);
+        prop_assert!(!reading.complaints[0].is_error());
+        prop_assert_eq!(reading.complaints[0].place.map(|place| (place.line, place.column)), Some((3, 3)));
+    }
+}

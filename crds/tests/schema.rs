@@ -1,0 +1,213 @@
+//! The generated files are current, and say what the types say.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::fs;
+use std::path::Path;
+
+use argus_crds::{Code, StructuredError, read, schema, status};
+use serde_json::{Value, json};
+
+fn valid(schema: &Value, instance: &Value) -> Result<(), String> {
+    let validator = jsonschema::validator_for(schema).unwrap();
+    let errors: Vec<_> = validator
+        .iter_errors(instance)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(errors.join("\n"))
+    }
+}
+
+#[test]
+fn the_committed_files_are_current() {
+    for file in schema::generated().unwrap() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file.name);
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == file.content,
+            "{} is stale: run `cargo run -p argus-crds --example generate`",
+            file.name
+        );
+    }
+}
+
+#[test]
+fn the_schemas_are_draft_07() {
+    for schema in [
+        schema::e2e_schema(),
+        schema::status_schema(),
+        schema::error_schema(),
+    ] {
+        assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+        assert!(jsonschema::meta::is_valid(&schema));
+    }
+}
+
+#[test]
+fn every_good_file_fits_the_editor_schema() {
+    let schema = schema::e2e_schema();
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/good")).unwrap() {
+        let path = entry.unwrap().path();
+        let spec = read("good.yaml", &fs::read(&path).unwrap()).spec.unwrap();
+        valid(&schema, &serde_json::to_value(&spec).unwrap()).unwrap_or_else(|why| panic!("{path:?}: {why}"));
+    }
+}
+
+#[test]
+fn the_editor_schema_refuses_what_the_reader_refuses() {
+    let schema = schema::e2e_schema();
+    for bad in [
+        json!({}),
+        json!({"project": {}}),
+        json!({"project": {"name": "a"}, "resilience": {"container": {"maxRestarts": 11}}}),
+        json!({"project": {"name": "a"}, "service": {"criticality": "high"}}),
+        json!({"project": {"name": "a"}, "isolation": {"portRange": [1, 2, 3]}}),
+    ] {
+        assert!(valid(&schema, &bad).is_err(), "{bad}");
+        assert!(
+            read("bad.yaml", bad.to_string().as_bytes()).spec.is_none(),
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn every_field_has_a_description() {
+    fn look(value: &Value, path: &str, without: &mut Vec<String>) {
+        if let Some(properties) = value.get("properties").and_then(Value::as_object) {
+            for (name, property) in properties {
+                if property.get("description").is_none() && property.get("$ref").is_none() {
+                    without.push(format!("{path}.{name}"));
+                }
+            }
+        }
+        match value {
+            Value::Object(map) => map
+                .iter()
+                .for_each(|(key, value)| look(value, &format!("{path}.{key}"), without)),
+            Value::Array(items) => items.iter().for_each(|item| look(item, path, without)),
+            _ => {}
+        }
+    }
+    let mut without = Vec::new();
+    for schema in [
+        schema::e2e_schema(),
+        schema::status_schema(),
+        schema::error_schema(),
+    ] {
+        look(&schema, "", &mut without);
+    }
+    assert_eq!(without, Vec::<String>::new());
+}
+
+/// The rules of a structural schema that the API server checks when a CRD is applied.
+#[test]
+fn the_crd_is_structural() {
+    fn look(schema: &Value, path: &str) {
+        let map = schema
+            .as_object()
+            .unwrap_or_else(|| panic!("{path} is no object"));
+        for key in [
+            "$ref",
+            "anyOf",
+            "oneOf",
+            "allOf",
+            "const",
+            "definitions",
+            "$schema",
+            "patternProperties",
+        ] {
+            assert!(!map.contains_key(key), "{path} has `{key}`");
+        }
+        let open = map.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true));
+        assert!(
+            open || map.get("type").is_some_and(Value::is_string),
+            "{path} has no type"
+        );
+        assert!(
+            !(map.contains_key("properties") && map.contains_key("additionalProperties")),
+            "{path} has properties and additionalProperties"
+        );
+        for (name, property) in map
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            look(property, &format!("{path}.{name}"));
+        }
+        for key in ["items", "additionalProperties"] {
+            if let Some(inner) = map.get(key) {
+                look(inner, &format!("{path}.{key}"));
+            }
+        }
+    }
+    let crd = schema::crd();
+    let version = &crd["spec"]["versions"][0];
+    assert_eq!(crd["metadata"]["name"], "environments.argus.dev");
+    assert_eq!(
+        (&version["name"], &version["subresources"]["status"]),
+        (&json!("v1alpha1"), &json!({}))
+    );
+    let schema = &version["schema"]["openAPIV3Schema"];
+    look(schema, "");
+    let described =
+        &schema["properties"]["spec"]["properties"]["service"]["properties"]["memory"]["description"];
+    assert!(described.as_str().unwrap().contains("memory"));
+}
+
+#[test]
+fn a_status_and_an_error_fit_their_schemas() {
+    let error = StructuredError::new(Code::PortConflict, "8080 is taken")
+        .environment("shop")
+        .service("api")
+        .details(json!({"port": 8080}))
+        .stage("start")
+        .attempt(2);
+    valid(&schema::error_schema(), &serde_json::to_value(&error).unwrap()).unwrap();
+    let status = status::EnvironmentStatus {
+        schema_version: status::STATUS_VERSION,
+        environment: "shop".to_owned(),
+        phase: status::Phase::Degraded,
+        conditions: vec![status::Condition {
+            kind: "Ready".to_owned(),
+            status: status::Truth::False,
+            reason: "PortConflict".to_owned(),
+            message: "8080 is taken".to_owned(),
+            last_transition_time: "2026-01-01T00:00:00Z".to_owned(),
+        }],
+        services: vec![status::ServiceStatus {
+            name: "api".to_owned(),
+            state: status::ServiceState::Waiting,
+            last_error: Some(error.clone()),
+            waiting_on: Some(status::WaitingOn {
+                reason: "PortTaken".to_owned(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }],
+        errors: vec![error],
+        ..Default::default()
+    };
+    let json = serde_json::to_value(&status).unwrap();
+    valid(&schema::status_schema(), &json).unwrap();
+    assert_eq!(json["phase"], "Degraded");
+    assert_eq!(json["conditions"][0]["type"], "Ready");
+    assert_eq!(json["conditions"][0]["status"], "False");
+    assert_eq!(json["services"][0]["health"], "Unknown");
+    assert_eq!(
+        serde_json::from_value::<status::EnvironmentStatus>(json).unwrap(),
+        status
+    );
+    let controller = status::ControllerStatus {
+        schema_version: 1,
+        ..Default::default()
+    };
+    valid(
+        &schema::status_schema(),
+        &serde_json::to_value(&controller).unwrap(),
+    )
+    .unwrap();
+}
