@@ -16,16 +16,24 @@ impl PrivateEngine {
     /// Makes an image from Debian's static busybox, which sleeps for ever unless `changes` (Dockerfile lines such as
     /// `CMD ["httpd", "-f"]`) say otherwise.
     pub fn make_busybox_image(&self, tag: &str, changes: &[&str]) {
-        let busybox = binary::find("busybox").expect("busybox-static; hint: ./scripts/setup");
-        let mut tree = Tree::new();
-        tree.file("bin/busybox", &busybox);
-        for applet in APPLETS {
-            tree.link(&format!("bin/{applet}"), "busybox");
-        }
-        tree.folder("tmp");
-        let mut all = vec![r"ENV PATH=/bin", r#"CMD ["sleep", "1000000"]"#];
+        let mut all = vec!["ENV PATH=/bin", r#"CMD ["sleep", "1000000"]"#];
         all.extend_from_slice(changes);
-        self.import(tag, &tree.done(), &all);
+        self.import(tag, &busybox().done(), &all);
+    }
+
+    /// Makes an image that serves `page` at `/` and `/healthz`, on port 8080.
+    pub fn make_web_image(&self, tag: &str, page: &str) {
+        let mut tree = busybox();
+        tree.bytes("www/index.html", page.as_bytes(), 0o644);
+        tree.bytes("www/healthz", b"ok", 0o644);
+        self.import(
+            tag,
+            &tree.done(),
+            &[
+                "ENV PATH=/bin",
+                r#"CMD ["httpd", "-f", "-p", "8080", "-h", "/www"]"#,
+            ],
+        );
     }
 
     /// Makes an image with this build's `argus` as its entrypoint, so that `command: [demo-service, …]` runs in it.
@@ -62,6 +70,17 @@ impl PrivateEngine {
         let failed = !answer.ok() || String::from_utf8_lossy(&answer.body).contains("errorDetail");
         assert!(!failed, "import of {repo}:{tag}: {answer:?}");
     }
+}
+
+fn busybox() -> Tree {
+    let busybox = binary::find("busybox").expect("busybox-static; hint: ./scripts/setup");
+    let mut tree = Tree::new();
+    tree.file("bin/busybox", &busybox);
+    for applet in APPLETS {
+        tree.link(&format!("bin/{applet}"), "busybox");
+    }
+    tree.folder("tmp");
+    tree
 }
 
 /// A file tree, written as a tar in memory.

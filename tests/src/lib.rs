@@ -18,6 +18,6 @@ pub mod image;
 pub mod proxy;
 pub mod wait;
 
-pub use controller::Controller;
+pub use controller::{Controller, RunOptions};
 pub use engine::{Options, PrivateEngine};
 pub use proxy::Proxy;

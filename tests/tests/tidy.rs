@@ -178,7 +178,9 @@ fn the_brain_depends_on_very_little() {
 fn the_brain_does_no_io_and_waits_for_nobody() {
     let words = [
         "std::fs",
-        "TcpStream", "TcpListener", "UdpSocket",
+        "TcpStream",
+        "TcpListener",
+        "UdpSocket",
         "std::env",
         "std::process",
         "std::thread",
@@ -409,4 +411,36 @@ fn every_script_parses_and_stops_at_its_first_mistake() {
         }
     }
     assert!(offences.is_empty(), "{offences}");
+}
+
+#[test]
+fn every_example_is_read_without_a_complaint() {
+    let examples = files()
+        .into_iter()
+        .filter(|path| path.starts_with("examples/") && ends_with(path, "yaml"));
+    let mut seen = 0;
+    for path in examples {
+        let reading = argus_crds::yaml::read(&path, read(&path).as_bytes());
+        assert!(
+            reading.spec.is_some() && reading.complaints.is_empty(),
+            "{path}: {:#?}",
+            reading.complaints
+        );
+        let schema = "yaml-language-server: $schema=";
+        let first = read(&path);
+        let target = first
+            .lines()
+            .next()
+            .and_then(|line| line.split_once(schema))
+            .map(|(_, target)| target.to_owned());
+        let target = target.unwrap_or_else(|| panic!("{path}: no line for editors"));
+        let folder = root()
+            .join(&path)
+            .parent()
+            .expect("a file lies in a folder")
+            .join(target);
+        assert!(folder.is_file(), "{path}: no schema at {}", folder.display());
+        seen += 1;
+    }
+    assert!(seen >= 3, "{seen} examples");
 }

@@ -1,0 +1,398 @@
+//! What a person does with Argus, on a real engine with the real binary.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const IMAGE: &str = "journey-web:local";
+
+/// The engine of all journeys that leave it running, with the image they use.
+fn engine() -> &'static PrivateEngine {
+    use std::sync::Once;
+    static IMAGES: Once = Once::new();
+    let engine = PrivateEngine::shared();
+    IMAGES.call_once(|| images(engine));
+    engine
+}
+
+fn images(engine: &PrivateEngine) {
+    engine.make_web_image(IMAGE, "hello");
+    engine.make_busybox_image("busybox:local", &[]);
+}
+
+/// Three services, web -> api -> db; `web` is published on the host port `port`.
+fn shop(project: &str, port: u16, greeting: &str) -> String {
+    let health = "{ path: /healthz, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
+    format!(
+        r#"version: "1"
+project: {{ name: {project} }}
+services:
+  db:
+    image: {IMAGE}
+    container: {{ name: {project}-db, healthcheck: {health} }}
+  api:
+    image: {IMAGE}
+    dependsOn: [db]
+    container: {{ name: {project}-api, healthcheck: {health} }}
+  web:
+    image: {IMAGE}
+    dependsOn: [api]
+    container:
+      name: {project}-web
+      ports: ["{port}:8080"]
+      environment: {{ GREETING: "{greeting}" }}
+      healthcheck: {health}
+"#
+    )
+}
+
+/// Id and start time of each container of an environment, by name: what changes when one is replaced or restarted.
+fn incarnations(engine: &PrivateEngine, project: &str) -> BTreeMap<String, (String, String)> {
+    let mut found = BTreeMap::new();
+    for container in engine.containers_with(&format!("argusai.project={project}")) {
+        let id = text(&container["Id"]);
+        let Some(inspected) = engine.inspect(&id) else {
+            continue;
+        };
+        let name = text(&inspected["Name"]).trim_start_matches('/').to_owned();
+        found.insert(name, (id, text(&inspected["State"]["StartedAt"])));
+    }
+    found
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn running(engine: &PrivateEngine, name: &str) -> bool {
+    let state = |found: Value| found["State"]["Running"] == true && found["State"]["Paused"] == false;
+    engine.inspect(name).is_some_and(state)
+}
+
+/// What the published port answers, asked from inside the engine's namespace.
+fn page(engine: &PrivateEngine, port: u64) -> Option<String> {
+    let mut client: Command = engine.command_in_netns("busybox");
+    let output = client
+        .args(["wget", "-q", "-O", "-", &format!("http://127.0.0.1:{port}/")])
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn condition(status: &Value, kind: &str) -> Value {
+    let conditions = status["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    conditions
+        .iter()
+        .find(|found| found["type"] == kind)
+        .cloned()
+        .unwrap_or(Value::Null)
+}
+
+fn through(proxy: &Proxy) -> RunOptions {
+    RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    }
+}
+
+#[test]
+fn a_file_becomes_an_environment_that_stays() {
+    let engine = engine();
+    let proxy = Proxy::start(&engine.scratch("stays").join("p.sock"), &engine.socket());
+    let argus = Controller::start(engine, through(&proxy));
+    argus.write_spec("e2e.yaml", &shop("stays", 18100, "one"));
+    let status = argus.wait_ready("stays", LIMIT);
+    for name in ["db", "api", "web"] {
+        let service = Controller::service(&status, name);
+        assert!(service["containerId"].is_string(), "{service:#}");
+        assert!(
+            service["waitingOn"].is_null(),
+            "a Ready service waits for nothing: {service:#}"
+        );
+    }
+    assert_eq!(page(engine, 18100).as_deref(), Some("hello"));
+
+    let before = incarnations(engine, "stays");
+    assert_eq!(before.len(), 3);
+    proxy.reset_counts();
+    // Longer than the period of the full list.
+    wait::all_the_while(
+        Duration::from_secs(12),
+        "nothing is written to the engine",
+        || proxy.writes().is_empty(),
+    );
+
+    assert!(argus.stop().success(), "{}", argus.logs());
+    argus.start_again();
+    let again = Duration::from_secs(5);
+    argus.wait_ready("stays", LIMIT);
+    wait::all_the_while(again, "a restarted controller adopts", || {
+        proxy.writes().is_empty()
+    });
+    assert_eq!(incarnations(engine, "stays"), before);
+}
+
+#[test]
+fn what_is_taken_away_behind_its_back_comes_back() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("drift.e2e.yaml", &shop("drift", 18110, "one"));
+    argus.wait_ready("drift", LIMIT);
+    let away: [&[&str]; 5] = [
+        &["kill", "drift-api"],
+        &["rm", "-f", "drift-api"],
+        &["stop", "-t", "1", "drift-api"],
+        &["pause", "drift-api"],
+        &[
+            "network",
+            "disconnect",
+            "-f",
+            "argusai-drift-network",
+            "drift-api",
+        ],
+    ];
+    for action in away {
+        let others = |mut all: BTreeMap<_, _>| {
+            all.remove("drift-api");
+            all
+        };
+        let before = others(incarnations(engine, "drift"));
+        engine.docker_ok(action);
+        argus.wait_until(LIMIT, &format!("repair of {action:?}"), || {
+            let networks = engine.inspect("drift-api")?["NetworkSettings"]["Networks"].clone();
+            let attached = networks.get("argusai-drift-network").is_some();
+            (running(engine, "drift-api") && attached).then_some(())
+        });
+        argus.wait_ready("drift", LIMIT);
+        assert_eq!(
+            others(incarnations(engine, "drift")),
+            before,
+            "after {action:?} the others are as they were"
+        );
+    }
+}
+
+#[test]
+fn a_file_is_edited_broken_repaired_and_removed() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "one"));
+    let status = argus.wait_ready("edited", LIMIT);
+    let first = incarnations(engine, "edited");
+
+    argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "two"));
+    argus.wait_until(LIMIT, "the edit is in force", || {
+        let env = engine.inspect("edited-web")?["Config"]["Env"].to_string();
+        env.contains("GREETING=two").then_some(())
+    });
+    let edited = argus.wait_status("edited", LIMIT, "is Ready again", |now| {
+        now["phase"] == "Ready" && now["revision"] != status["revision"]
+    });
+    let second = incarnations(engine, "edited");
+    assert_ne!(second["edited-web"].0, first["edited-web"].0);
+    assert_eq!(second["edited-db"], first["edited-db"]);
+    assert_eq!(second["edited-api"], first["edited-api"]);
+
+    argus.write_spec(
+        "shop/e2e.yaml",
+        "version: \"1\"\nproject: { name: edited }\nservices:\n\tweb: [\n",
+    );
+    let broken = argus.wait_status("edited", LIMIT, "says that the file is refused", |now| {
+        condition(now, "SpecAccepted")["status"] == "False"
+    });
+    assert_eq!(
+        broken["revision"], edited["revision"],
+        "the last good revision stays in force"
+    );
+    wait::all_the_while(Duration::from_secs(4), "a refused file changes nothing", || {
+        incarnations(engine, "edited") == second
+    });
+
+    argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "two"));
+    argus.wait_status("edited", LIMIT, "accepts the repair", |now| {
+        condition(now, "SpecAccepted")["status"] == "True"
+    });
+    assert_eq!(incarnations(engine, "edited"), second);
+
+    argus.remove_spec("shop/e2e.yaml");
+    argus.wait_until(LIMIT, "the environment is torn down", || {
+        incarnations(engine, "edited").is_empty().then_some(())
+    });
+    argus.wait_until(LIMIT, "its network too", || {
+        let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=edited"]);
+        networks.is_empty().then_some(())
+    });
+}
+
+#[test]
+fn a_taken_port_moves_and_everybody_is_told() {
+    let engine = engine();
+    engine.docker_ok(&[
+        "run",
+        "-d",
+        "--name",
+        "foreign-port",
+        "-p",
+        "127.0.0.1:18130:8080",
+        IMAGE,
+    ]);
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("moved", 18130, "one"));
+    let status = argus.wait_ready("moved", LIMIT);
+    let mapping = status["portMappings"][0].clone();
+    assert_eq!(
+        (&mapping["originalPort"], &mapping["reassigned"]),
+        (&Value::from(18130), &Value::from(true))
+    );
+    let port = mapping["actualPort"].as_u64().expect("a port");
+    assert!((9000..=9999).contains(&port), "{mapping}");
+    assert_eq!(page(engine, port).as_deref(), Some("hello"));
+    let env = std::fs::read_to_string(argus.state.join("environments/moved.env")).expect("the .env file");
+    assert!(env.contains(&format!("ARGUS_WEB_8080=127.0.0.1:{port}")), "{env}");
+    assert!(
+        running(engine, "foreign-port"),
+        "who holds the port is not touched"
+    );
+    engine.docker_ok(&["rm", "-f", "foreign-port"]);
+}
+
+#[test]
+fn a_foreign_container_with_the_wanted_name_is_never_touched() {
+    let engine = engine();
+    engine.docker_ok(&["run", "-d", "--name", "named-web", "busybox:local"]);
+    let before = engine.inspect("named-web").expect("it is there");
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("named", 18140, "one"));
+    argus.wait_status("named", LIMIT, "names the conflict", |now| {
+        now.to_string().contains("NAME_CONFLICT")
+    });
+    assert_eq!(
+        engine.inspect("named-web").expect("still there")["State"],
+        before["State"]
+    );
+    engine.docker_ok(&["rm", "-f", "named-web"]);
+    argus.wait_ready("named", LIMIT);
+}
+
+#[test]
+fn an_image_is_built_and_a_one_shot_comes_first() {
+    let engine = engine();
+    let argus = Controller::prepare(engine, RunOptions::default());
+    let folder = argus.specs.join("built");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(
+        folder.join("Dockerfile"),
+        format!("FROM {IMAGE}\nENV BUILT=yes\n"),
+    )
+    .expect("a Dockerfile");
+    argus.write_spec(
+        "built/e2e.yaml",
+        r#"version: "1"
+project: { name: built }
+services:
+  - name: migrate
+    image: busybox:local
+    command: ["true"]
+    oneShot: true
+    container: { name: built-migrate }
+  - name: app
+    build: { image: "journey-built:local", dockerfile: ./Dockerfile, context: . }
+    dependsOn: [{ service: migrate, condition: completed }]
+    container:
+      name: built-app
+      healthcheck: { type: tcp, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }
+"#,
+    );
+    argus.start_again();
+    argus.wait_ready("built", LIMIT);
+    let app = engine.inspect("built-app").expect("it runs");
+    assert!(
+        app["Config"]["Env"].to_string().contains("BUILT=yes"),
+        "{:#}",
+        app["Config"]
+    );
+    let migrate = engine.inspect("built-migrate").expect("it stays to be seen");
+    assert_eq!(migrate["State"]["ExitCode"], 0);
+    assert!(text(&migrate["State"]["FinishedAt"]) <= text(&app["State"]["StartedAt"]));
+}
+
+#[test]
+fn a_controller_killed_again_and_again_ends_in_the_same_place() {
+    let engine = engine();
+    let argus = Controller::prepare(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("killed", 18150, "one"));
+    for round in 0..10 {
+        argus.start_again();
+        // Ends the round at another point of the convergence each time; being Ready earlier is an end too.
+        let moment = Duration::from_millis(150 + 250 * round);
+        let _ = wait::poll(moment, || {
+            (argus.status("killed")["phase"] == "Ready" && round < 9).then_some(())
+        });
+        argus.kill9();
+    }
+    argus.start_again();
+    argus.wait_ready("killed", LIMIT);
+    let settled = incarnations(engine, "killed");
+    assert_eq!(settled.len(), 3, "no copy of a service: {settled:?}");
+    argus.kill9();
+    argus.start_again();
+    argus.wait_ready("killed", LIMIT);
+    wait::all_the_while(Duration::from_secs(3), "healthy containers are adopted", || {
+        incarnations(engine, "killed") == settled
+    });
+}
+
+#[test]
+fn an_engine_that_restarts_burns_no_budget() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("restart", 18160, "one"));
+    argus.wait_ready("restart", LIMIT);
+    for _ in 0..2 {
+        engine.kill9();
+        argus.wait_status("restart", LIMIT, "says that the engine is away", |now| {
+            condition(now, "EngineReachable")["status"] == "False"
+        });
+        engine.start_again();
+        let status = argus.wait_status("restart", LIMIT, "is Ready again", |now| {
+            now["phase"] == "Ready" && condition(now, "EngineReachable")["status"] != "False"
+        });
+        for name in ["db", "api", "web"] {
+            assert_eq!(Controller::service(&status, name)["restarts"], 0, "{status:#}");
+        }
+    }
+}
+
+#[test]
+fn the_cli_reads_the_status_also_while_the_controller_is_down() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("cli", 18170, "one"));
+    argus.wait_ready("cli", LIMIT);
+    let code = |args: &[&str]| argus.cli(args).status.code();
+    assert_eq!(
+        code(&["wait", "cli", "--for", "ready", "--timeout", "5s"]),
+        Some(0)
+    );
+    assert!(argus.stop().success());
+    let output = argus.cli(&["get", "-o", "json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON on stdout");
+    assert!(json.to_string().contains("cli-web"), "{json:#}");
+    assert_eq!(code(&["describe", "cli"]), Some(0));
+    assert_eq!(code(&["explain", "PORT_CONFLICT"]), Some(0));
+    assert_eq!(code(&["no-such-verb"]), Some(2));
+    std::fs::write(argus.specs.join("bad.yaml"), "project: 7\nservices: {}\n").expect("a file");
+    let bad = argus.specs.join("bad.yaml");
+    assert_eq!(code(&["validate", &bad.to_string_lossy()]), Some(3));
+}
