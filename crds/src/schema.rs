@@ -185,6 +185,13 @@ impl Transform for Structural {
         if object.get("additionalProperties") == Some(&Value::Bool(false)) {
             object.remove("additionalProperties");
         }
+        if object.get("additionalProperties") == Some(&Value::Bool(true)) {
+            object.remove("additionalProperties");
+            object.insert(
+                "x-kubernetes-preserve-unknown-fields".to_owned(),
+                Value::Bool(true),
+            );
+        }
         object.remove("$schema");
         object.remove("maxProperties");
         let alternatives = object.remove("anyOf").or_else(|| object.remove("oneOf"));
