@@ -1,9 +1,24 @@
 //! What an environment shall be, after admission: no option that validation settled, no text that was not checked.
 
+pub mod admit;
+mod check;
+mod claims;
+pub mod conflict;
+mod container;
 pub mod hash;
+mod identity;
+mod image;
+mod mock;
+mod mounts;
 mod nearest;
+mod needs;
+mod notes;
 mod paths;
+mod peers;
+mod policy;
 pub mod ports;
+mod settings;
+pub mod template;
 mod words;
 
 use std::collections::BTreeMap;

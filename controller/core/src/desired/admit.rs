@@ -1,0 +1,186 @@
+//! From what a file says to what an environment shall be, with everything that is wrong with it at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use argus_crds::{Complaint, E2eSpec, VolumeDeletion};
+
+use crate::desired::hash::{hash_of, revision_of};
+use crate::desired::identity::{Identity, shown};
+use crate::desired::peers::{Peer, Peers};
+use crate::desired::{Criticality, Desired, Mount, Service, claims, container, mock, needs, notes, settings};
+use crate::ident::{EnvName, Hash, ResourceName};
+use crate::time::Timestamp;
+
+/// The most services and image mocks of one environment.
+const MOST_SERVICES: usize = 500;
+
+/// What the caller knows about the place that a file stands in.
+///
+/// `now` and `uuid` are drawn once for each content of a file and kept with it: the same content then has the same
+/// revision at every read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SpecSite {
+    /// Absolute path of the folder that the file lies in.
+    pub directory: String,
+    /// What `{{env.NAME}}` may read: the `.env` beside the file, and what the controller was allowed to pass.
+    pub env_vars: BTreeMap<String, String>,
+    /// What `{{timestamp}}` and `{{date}}` stand for.
+    pub now: Timestamp,
+    /// What `{{uuid}}` stands for, everywhere in the file.
+    pub uuid: String,
+    /// The digest of each service's build context and Dockerfile; without one, a build counts as changed only when its
+    /// section of the file does.
+    pub build_digests: BTreeMap<String, Hash>,
+    /// Folders outside the file's own that may be mounted.
+    pub allow_mounts: Vec<String>,
+}
+
+/// What came of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admission {
+    /// What the environment shall be, unless a complaint refuses the file.
+    pub desired: Option<Desired>,
+    /// Everything that is wrong with it, in the order of the format.
+    pub complaints: Vec<Complaint>,
+}
+
+/// Admits a file: checks everything that it says together, settles every default, resolves what can be resolved now.
+///
+/// Total and pure: the same file at the same site has the same outcome, and no file makes it panic.
+pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
+    let mut complaints = Vec::new();
+    let to = &mut complaints;
+    let identity = Identity::of(written, to);
+    // The rest is looked at under any name, so that a bad one is not the only complaint.
+    let known = identity.is_some();
+    let Some(identity) = identity.or_else(stand_in) else {
+        return Admission {
+            desired: None,
+            complaints,
+        };
+    };
+    let network = identity.network(written.network.name.as_deref(), to);
+    let ports = settings::ports(written, to);
+    let peers = gather(written, to);
+    let services = services(written, &identity, site, &peers, to);
+    claims::look(&services, ports.strategy, to);
+    needs::circles(&services, to);
+    let restart = settings::restart(written, to);
+    let refused = complaints.iter().any(Complaint::is_error);
+    let desired = network.filter(|_| known && !refused).map(|network| {
+        let mut desired = Desired {
+            env: identity.env,
+            project: written.project.name.clone(),
+            revision: hash_of(""),
+            network,
+            volumes: volumes(&services),
+            services: services
+                .into_iter()
+                .map(|(_, service)| (service.name.clone(), service))
+                .collect(),
+            ports,
+            restart,
+            delete_volumes: match written.argus.deletion.volumes {
+                VolumeDeletion::Keep => false,
+                VolumeDeletion::Delete => true,
+            },
+            notes: notes::of(written),
+        };
+        desired.revision = revision_of(&desired);
+        desired
+    });
+    Admission { desired, complaints }
+}
+
+fn stand_in() -> Option<Identity> {
+    EnvName::new("unnamed")
+        .ok()
+        .map(|env| Identity { env, namespace: None })
+}
+
+/// What the services may know about each other; complains about ports, and about names that are taken twice.
+fn gather(written: &E2eSpec, to: &mut Vec<Complaint>) -> Peers {
+    let mut peers = Peers::default();
+    let declared = written.declared();
+    let running = declared.len() + written.mocks.values().filter(|mock| mock.image.is_some()).count();
+    if running > MOST_SERVICES {
+        let message =
+            format!("the file has {running} services and image mocks, and {MOST_SERVICES} is the most");
+        to.push(Complaint::error("services", message).hint("split it into several environments"));
+    }
+    for declared in &declared {
+        let container = declared.service.container.as_ref();
+        let texts = container.map_or(&[][..], |container| &container.ports);
+        let ports = container::published(texts, &format!("{}.container.ports", declared.path), to);
+        if !peers.add(
+            declared.name,
+            Peer {
+                ports,
+                one_shot: declared.service.one_shot,
+            },
+        ) {
+            let message = format!("there are two services called `{}`", shown(declared.name));
+            to.push(Complaint::error(format!("{}.name", declared.path), message).hint("rename one of them"));
+        }
+    }
+    for (name, mock) in &written.mocks {
+        if mock.image.is_none() {
+            peers.unserved.push(name.clone());
+        } else if !peers.add(
+            name,
+            Peer {
+                ports: vec![mock::port(mock)],
+                one_shot: false,
+            },
+        ) {
+            let message = format!("`{}` is both a service and a mock", shown(name));
+            to.push(Complaint::error(format!("mocks.{name}"), message).hint("rename one of them"));
+        }
+    }
+    peers
+}
+
+/// Everything that runs, with its path in the file, in the order of the file.
+fn services(
+    written: &E2eSpec,
+    identity: &Identity,
+    site: &SpecSite,
+    peers: &Peers,
+    to: &mut Vec<Complaint>,
+) -> Vec<(String, Service)> {
+    let declared = written.declared();
+    let mut explicit = BTreeSet::new();
+    let mut services = Vec::new();
+    for declared in &declared {
+        if let Some(service) = container::of(declared, identity, site, peers, to) {
+            if declared.service.criticality.is_some() {
+                explicit.insert(service.name.clone());
+            }
+            services.push((declared.path.clone(), service));
+        }
+    }
+    for (name, mock) in &written.mocks {
+        let service = mock::of(name, mock, identity, site, peers, to);
+        services.extend(service.map(|service| (format!("mocks.{name}"), service)));
+    }
+    let needed: BTreeSet<_> = services
+        .iter()
+        .flat_map(|(_, service)| &service.depends_on)
+        .map(|need| need.service.clone())
+        .collect();
+    for (_, service) in &mut services {
+        if needed.contains(&service.name) && !explicit.contains(&service.name) {
+            service.criticality = Criticality::Critical;
+        }
+    }
+    services
+}
+
+fn volumes(services: &[(String, Service)]) -> Vec<ResourceName> {
+    let mounts = services.iter().flat_map(|(_, service)| &service.mounts);
+    let names = mounts.filter_map(|mount| match mount {
+        Mount::Volume { name, .. } => Some(name.clone()),
+        Mount::Bind { .. } => None,
+    });
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}

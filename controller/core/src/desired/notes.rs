@@ -1,0 +1,62 @@
+//! What a file asks for that Argus carries and does not act on.
+
+use argus_crds::{Argus, CircuitBreaker, E2eSpec, Policy, Preflight, Rollback};
+
+/// Said once in the status, in the order of the format.
+pub(super) fn of(written: &E2eSpec) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (name, mock) in &written.mocks {
+        let has = match (&mock.image, &mock.openapi) {
+            (Some(_), _) => continue,
+            (None, Some(_)) => "an `openapi` document",
+            (None, None) => "routes",
+        };
+        notes.push(format!(
+            "mock `{name}` has {has}: not served by this version, nothing listens on its port {}",
+            mock.port
+        ));
+    }
+    if written
+        .tests
+        .as_ref()
+        .is_some_and(|tests| !tests.suites.is_empty())
+    {
+        notes.push("`tests` are carried and not run by this version".to_owned());
+    }
+    for block in written.carried() {
+        notes.push(format!(
+            "`{block}` belongs to the Node tool: carried, not acted on"
+        ));
+    }
+    let Argus {
+        deletion: _,
+        ttl,
+        hold,
+        rollback,
+        restart: _,
+        policy,
+    } = &written.argus;
+    let resilience = &written.resilience;
+    let unserved = [
+        (
+            "resilience.preflight",
+            resilience.preflight != Preflight::default(),
+        ),
+        (
+            "resilience.network.verifyConnectivity",
+            !resilience.network.verify_connectivity,
+        ),
+        (
+            "resilience.circuitBreaker",
+            resilience.circuit_breaker != CircuitBreaker::default(),
+        ),
+        ("argus.ttl", ttl.is_some()),
+        ("argus.hold", *hold),
+        ("argus.rollback", *rollback != Rollback::default()),
+        ("argus.policy", *policy != Policy::default()),
+    ];
+    for (path, _) in unserved.iter().filter(|(_, asked)| *asked) {
+        notes.push(format!("`{path}` is carried and not acted on by this version"));
+    }
+    notes
+}

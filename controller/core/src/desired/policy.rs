@@ -1,0 +1,56 @@
+//! What no file may ask for: anything that hands out the host.
+
+use argus_crds::{Complaint, Service};
+
+use crate::desired::identity::shown;
+
+/// Complains about everything that a service asks for and never gets.
+pub(super) fn look(service: &Service, path: &str, to: &mut Vec<Complaint>) {
+    let mut refuse = |key: &str, message: String| {
+        let hint = format!("POLICY_VIOLATION: it gives the container the host; leave `{key}` out");
+        to.push(Complaint::error(format!("{path}.{key}"), message).hint(hint));
+    };
+    if service.privileged {
+        refuse("privileged", "`privileged` is never granted".to_owned());
+    }
+    if !service.cap_add.is_empty() {
+        let asked: Vec<String> = service
+            .cap_add
+            .iter()
+            .map(|cap| format!("`{}`", shown(cap)))
+            .collect();
+        refuse(
+            "capAdd",
+            format!("further capabilities are never granted: {}", asked.join(", ")),
+        );
+    }
+    if !service.devices.is_empty() {
+        let asked: Vec<String> = service
+            .devices
+            .iter()
+            .map(|device| format!("`{}`", shown(device)))
+            .collect();
+        refuse(
+            "devices",
+            format!("devices of the host are never granted: {}", asked.join(", ")),
+        );
+    }
+    let modes = [
+        ("networkMode", &service.network_mode, "network"),
+        ("pid", &service.pid, "process namespace"),
+        ("ipc", &service.ipc, "IPC namespace"),
+    ];
+    for (key, mode, what) in modes {
+        match mode.as_deref() {
+            None => {}
+            Some("" | "private" | "default") => {}
+            Some(mode) => refuse(
+                key,
+                format!(
+                    "`{}` is no {what} that a service gets: it has its own",
+                    shown(mode)
+                ),
+            ),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! How ports move and how failures are met, with every default settled.
+
+use std::time::Duration;
+
+use argus_crds::{Complaint, E2eSpec, PortConflictStrategy, RestartBackoff, RestartMode};
+
+use crate::backoff::Growth;
+use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
+
+/// The lowest port of a range: those below belong to the system.
+const LOWEST_PORT: u16 = 1024;
+/// The most restarts that a budget holds.
+const MOST_RESTARTS: u32 = 10;
+/// No delay and no window is longer.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// Where ports come from.
+pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Complaint>) -> PortPolicy {
+    let range = written.isolation.port_range;
+    let path = "isolation.portRange";
+    if range.low > range.high {
+        let message = format!(
+            "`portRange` ends at {} before it begins at {}",
+            range.high, range.low
+        );
+        to.push(Complaint::error(path, message).hint(format!("write `[{}, {}]`", range.high, range.low)));
+    }
+    if range.low < LOWEST_PORT || range.high < LOWEST_PORT {
+        let message = format!(
+            "`portRange` `[{}, {}]` holds ports below {LOWEST_PORT}",
+            range.low, range.high
+        );
+        to.push(
+            Complaint::error(path, message)
+                .hint("write `[low, high]` between 1024 and 65535, as in `[9000, 9999]`"),
+        );
+    }
+    let strategy = match written.resilience.network.port_conflict_strategy {
+        PortConflictStrategy::Auto => PortStrategy::Auto,
+        PortConflictStrategy::Fail => PortStrategy::Fail,
+    };
+    PortPolicy {
+        low: range.low,
+        high: range.high,
+        strategy,
+    }
+}
+
+/// How failed containers are started again: `resilience.container` with what `argus.restart` adds.
+pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Complaint>) -> RestartPolicy {
+    let base = &written.resilience.container;
+    let more = &written.argus.restart;
+    if base.max_restarts > MOST_RESTARTS {
+        let message = format!("`maxRestarts` is {}", base.max_restarts);
+        let hint = format!("write a number from 0 to {MOST_RESTARTS}");
+        to.push(Complaint::error("resilience.container.maxRestarts", message).hint(hint));
+    }
+    let times = [
+        ("resilience.container.restartDelay", base.restart_delay),
+        ("argus.restart.window", more.window),
+        ("argus.restart.resetAfter", more.reset_after),
+        ("argus.restart.maxDelay", more.max_delay),
+    ];
+    for (path, time) in times {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        if time.get() > LONGEST {
+            let message = format!("`{name}` is {time}");
+            to.push(Complaint::error(path, message).hint("write a time of at most `24h`"));
+        }
+    }
+    if more.window.get().is_zero() {
+        let message = "`window` is zero, so that no restart would ever count";
+        to.push(Complaint::error("argus.restart.window", message).hint("write a time as in `5m`"));
+    }
+    breaker(written, to);
+    RestartPolicy {
+        enabled: base.restart_on_failure,
+        max_restarts: base.max_restarts,
+        delay: base.restart_delay.get(),
+        growth: match base.restart_backoff {
+            RestartBackoff::Exponential => Growth::Exponential,
+            RestartBackoff::Linear => Growth::Linear,
+        },
+        max_delay: more.max_delay.get(),
+        window: more.window.get(),
+        reset_after: more.reset_after.get(),
+        mode: match more.mode {
+            RestartMode::GiveUp => SpentMode::GiveUp,
+            RestartMode::SlowRetry => SpentMode::SlowRetry,
+            RestartMode::Never => SpentMode::Never,
+        },
+    }
+}
+
+fn breaker(written: &E2eSpec, to: &mut Vec<Complaint>) {
+    let threshold = written.resilience.circuit_breaker.failure_threshold;
+    if !(1..=20).contains(&threshold) {
+        let message = format!("`failureThreshold` is {threshold}");
+        let path = "resilience.circuitBreaker.failureThreshold";
+        to.push(Complaint::error(path, message).hint("write a number from 1 to 20"));
+    }
+}

@@ -1,0 +1,284 @@
+//! `{{…}}` in texts: what can be said at admission is filled in, what depends on ports is left for the renderer.
+
+use std::collections::BTreeMap;
+
+use argus_crds::Complaint;
+
+use crate::desired::admit::SpecSite;
+use crate::desired::nearest::did_you_mean;
+use crate::desired::peers::Peers;
+
+/// A part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Stands for itself.
+    Text(&'a str),
+    /// What stands between `{{` and `}}`, without blanks around it.
+    Slot(&'a str),
+}
+
+/// A text cut at its `{{…}}`. A pair of braces without its partner, or with nothing or a line break inside, is text.
+pub fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    let mut from = 0;
+    while let Some(open) = rest[from..].find("{{").map(|at| from + at) {
+        let Some(close) = rest[open..].find("}}").map(|at| open + at) else {
+            break;
+        };
+        let inner = rest[open + 2..close].trim();
+        if inner.is_empty() || inner.contains('\n') {
+            from = open + 2;
+            continue;
+        }
+        if open > 0 {
+            pieces.push(Piece::Text(&rest[..open]));
+        }
+        pieces.push(Piece::Slot(inner));
+        rest = &rest[close + 2..];
+        from = 0;
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Text(rest));
+    }
+    pieces
+}
+
+/// Whether the text holds any `{{…}}`.
+pub fn has_slots(text: &str) -> bool {
+    pieces(text).iter().any(|piece| matches!(piece, Piece::Slot(_)))
+}
+
+/// The same text without blanks inside its braces, so that a slot is one word.
+pub(super) fn tight(text: &str) -> String {
+    let piece = |piece: Piece<'_>| match piece {
+        Piece::Text(text) => text.to_owned(),
+        Piece::Slot(slot) => format!("{{{{{slot}}}}}"),
+    };
+    pieces(text).into_iter().map(piece).collect()
+}
+
+/// The longest text that a process takes as one argument or variable on Linux.
+const LONGEST: usize = 128 * 1024;
+
+/// Whether a text is rendered again once ports are assigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Later {
+    /// `{{ports…}}` and `{{services…}}` are kept for the renderer.
+    Rendered,
+    /// Nothing comes after admission.
+    Final,
+}
+
+/// What the slots of one service's texts stand for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Filler<'a> {
+    pub(super) site: &'a SpecSite,
+    pub(super) peers: &'a Peers,
+    /// `vars`, themselves already filled.
+    pub(super) vars: &'a BTreeMap<String, String>,
+}
+
+impl Filler<'_> {
+    /// The text with everything filled in that is known now; complains about the rest, which stays as written.
+    pub(super) fn fill(&self, text: &str, path: &str, later: Later, to: &mut Vec<Complaint>) -> String {
+        self.fill_with(text, path, later, to, &mut |name| self.vars.get(name).cloned())
+    }
+
+    fn fill_with(
+        &self,
+        text: &str,
+        path: &str,
+        later: Later,
+        to: &mut Vec<Complaint>,
+        var: &mut dyn FnMut(&str) -> Option<String>,
+    ) -> String {
+        let mut filled = String::with_capacity(text.len());
+        for piece in pieces(text) {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Slot(slot) => {
+                    let value = match slot.strip_prefix("config.") {
+                        Some(name) => var(name),
+                        None => self.value(slot, later, path, to),
+                    };
+                    if value.is_none() && !self.is_for_later(slot) {
+                        to.push(self.unresolved(slot, path));
+                    }
+                    let value = value.unwrap_or_else(|| format!("{{{{{slot}}}}}"));
+                    if filled.len() + value.len() > LONGEST {
+                        let message = "the text grows beyond 128 KiB once its templates are filled in";
+                        to.push(
+                            Complaint::error(path, message).hint("no process takes a longer one; shorten it"),
+                        );
+                        return filled;
+                    }
+                    filled.push_str(&value);
+                }
+            }
+        }
+        filled
+    }
+
+    fn value(&self, slot: &str, later: Later, path: &str, to: &mut Vec<Complaint>) -> Option<String> {
+        match slot {
+            // As the Node tool: milliseconds since the epoch, a UUID, a day.
+            "timestamp" => return Some(self.site.now.0.to_string()),
+            "uuid" => return Some(self.site.uuid.clone()),
+            "date" => return Some(self.site.now.to_string().chars().take(10).collect()),
+            _ => {}
+        }
+        if let Some(name) = slot.strip_prefix("env.") {
+            return self.site.env_vars.get(name).cloned();
+        }
+        if self.is_for_later(slot) {
+            match (later, self.wrong_reference(slot)) {
+                (_, Some((message, hint))) => to.push(Complaint::error(path, message).hint(hint)),
+                (Later::Rendered, None) => {}
+                (Later::Final, None) => to.push(
+                    Complaint::warning(
+                        path,
+                        format!("`{{{{{slot}}}}}` is not known here and stays as written"),
+                    )
+                    .hint("ports are known in `environment`, `command` and `entrypoint` only"),
+                ),
+            }
+        }
+        None
+    }
+
+    fn is_for_later(&self, slot: &str) -> bool {
+        slot.starts_with("ports.") || (slot.starts_with("services.") && slot.ends_with(".url"))
+    }
+
+    /// Why a reference to another service's port leads nowhere, with what to do.
+    fn wrong_reference(&self, slot: &str) -> Option<(String, String)> {
+        let (service, port) = if let Some(rest) = slot.strip_prefix("ports.") {
+            let Some((service, port)) = rest.rsplit_once('.') else {
+                let message = format!("`{{{{{slot}}}}}` names no container port");
+                return Some((message, "write `{{ports.SERVICE.CONTAINERPORT}}`".to_owned()));
+            };
+            (service, Some(port))
+        } else {
+            (
+                slot.strip_prefix("services.")?.strip_suffix(".url").unwrap_or(""),
+                None,
+            )
+        };
+        let Some(peer) = self.peers.get(service) else {
+            let message = format!("`{{{{{slot}}}}}` names `{service}`, which is no service of this file");
+            return Some((message, did_you_mean(service, self.peers.names())));
+        };
+        let known: Vec<String> = peer.ports.iter().map(|port| port.container.to_string()).collect();
+        let wrong = match port {
+            Some(port) => !known.iter().any(|known| known == port),
+            None => known.is_empty(),
+        };
+        let what = port.map_or("a port".to_owned(), |port| format!("container port `{port}`"));
+        wrong.then(|| {
+            let message = format!("`{{{{{slot}}}}}` needs {what} of `{service}`, which it does not publish");
+            let hint = if known.is_empty() {
+                format!("add `ports` to the container of `{service}`")
+            } else {
+                format!("it publishes {}", known.join(", "))
+            };
+            (message, hint)
+        })
+    }
+
+    fn unresolved(&self, slot: &str, path: &str) -> Complaint {
+        let hint = if let Some(name) = slot.strip_prefix("env.") {
+            format!(
+                "put `{name}` into the `.env` beside the file, or let the controller pass it with `--env-allow {name}`"
+            )
+        } else if let Some(name) = slot.strip_prefix("config.") {
+            match did_you_mean(name, self.vars.keys().map(String::as_str)) {
+                hint if hint.starts_with("there is") => format!("add `{name}` to the `vars` of this service"),
+                hint => hint,
+            }
+        } else {
+            "known are `env.NAME`, `config.NAME`, `ports.SERVICE.PORT`, `services.NAME.url`, `timestamp`, `uuid`, `date`"
+                .to_owned()
+        };
+        let message = format!("`{{{{{slot}}}}}` does not resolve and stays as written");
+        Complaint::warning(path, message).hint(hint)
+    }
+}
+
+/// The `vars` of a service with their own slots filled: one may name another, and none may name itself in the end.
+pub(super) fn fill_vars(
+    vars: &BTreeMap<String, String>,
+    site: &SpecSite,
+    peers: &Peers,
+    path: &str,
+    to: &mut Vec<Complaint>,
+) -> BTreeMap<String, String> {
+    let mut filling = Vars {
+        filler: Filler { site, peers, vars },
+        path,
+        done: BTreeMap::new(),
+    };
+    for name in vars.keys() {
+        filling.fill(name, &mut Vec::new(), to);
+    }
+    filling.done
+}
+
+/// How deep `vars` may name each other.
+const DEEPEST: usize = 32;
+
+struct Vars<'a> {
+    filler: Filler<'a>,
+    path: &'a str,
+    done: BTreeMap<String, String>,
+}
+
+impl Vars<'_> {
+    /// The value of one, and of those that it names; nothing for what names itself, which is said by whoever asked.
+    fn fill(&mut self, name: &str, open: &mut Vec<String>, to: &mut Vec<Complaint>) -> Option<String> {
+        if let Some(done) = self.done.get(name) {
+            return Some(done.clone());
+        }
+        let filler = self.filler;
+        let written = filler.vars.get(name)?;
+        if open.len() >= DEEPEST || open.iter().any(|outer| outer == name) {
+            return None;
+        }
+        open.push(name.to_owned());
+        let path = format!("{}.{name}", self.path);
+        let mut deeper = Vec::new();
+        let inner = &mut |inner: &str| self.fill(inner, open, &mut deeper);
+        let value = filler.fill_with(written, &path, Later::Rendered, to, inner);
+        to.append(&mut deeper);
+        open.pop();
+        self.done.insert(name.to_owned(), value.clone());
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_at_its_braces() {
+        use Piece::{Slot, Text};
+        let cases: [(&str, &[Piece<'_>]); 9] = [
+            ("", &[]),
+            ("plain {x}", &[Text("plain {x}")]),
+            ("{{env.X}}", &[Slot("env.X")]),
+            (
+                "a{{ uuid }}b{{date}}",
+                &[Text("a"), Slot("uuid"), Text("b"), Slot("date")],
+            ),
+            ("{{open", &[Text("{{open")]),
+            ("{{}}", &[Text("{{}}")]),
+            ("{{}}{{x}}", &[Text("{{}}"), Slot("x")]),
+            ("{{a\nb}}", &[Text("{{a\nb}}")]),
+            ("}}{{x}}", &[Text("}}"), Slot("x")]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(pieces(text), expected, "{text}");
+        }
+    }
+}
