@@ -45,6 +45,28 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The second engine version that `./scripts/second-engine` brings, or the one at `ARGUS_SECOND_ENGINE`; `None` where
+    /// there is none, which is said on stderr, because a test that does nothing must not look like one that passed.
+    #[must_use]
+    pub fn second_version() -> Option<Self> {
+        let given = std::env::var_os("ARGUS_SECOND_ENGINE").map(PathBuf::from);
+        let ours = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/engine-26/bin");
+        let folder = given.unwrap_or_else(ours);
+        if folder.join("dockerd").is_file() {
+            return Some(Self {
+                programs: Some(folder),
+                ..Self::default()
+            });
+        }
+        eprintln!(
+            "left out: no second engine version at {}\nhint: ./scripts/second-engine",
+            folder.display()
+        );
+        None
+    }
+}
+
 /// A running private engine; dropping it removes every trace of it.
 #[derive(Debug)]
 pub struct PrivateEngine {

@@ -91,6 +91,39 @@ fn a_killed_daemon_comes_back_with_what_it_had() {
     });
 }
 
+#[test]
+fn a_second_engine_version_serves_as_well() {
+    let Some(options) = Options::second_version() else {
+        return;
+    };
+    let engine = PrivateEngine::start_with(options);
+    assert_eq!(
+        engine.api("GET", "/version", None).json()["Version"]
+            .as_str()
+            .map(|found| &found[..2]),
+        Some("26")
+    );
+    engine.make_web_image("web:local", "hello");
+    engine.docker_ok(&[
+        "run",
+        "-d",
+        "--init",
+        "--name",
+        "web",
+        "-p",
+        "127.0.0.1:18080:8080",
+        "web:local",
+    ]);
+    wait::until(LIMIT, "the port answers", || {
+        let mut client = engine.command_in_netns("busybox");
+        let output = client
+            .args(["wget", "-q", "-O", "-", "http://127.0.0.1:18080/"])
+            .output()
+            .unwrap();
+        (output.stdout == b"hello").then_some(())
+    });
+}
+
 /// Run by the next test as a process of its own.
 #[test]
 fn helper_that_is_killed_while_it_has_an_engine() {

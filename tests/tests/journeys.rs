@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
-use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
+use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -372,6 +372,28 @@ fn an_engine_that_restarts_burns_no_budget() {
             assert_eq!(Controller::service(&status, name)["restarts"], 0, "{status:#}");
         }
     }
+}
+
+#[test]
+fn a_second_engine_version_is_the_same_to_us() {
+    let Some(options) = Options::second_version() else {
+        return;
+    };
+    let engine = PrivateEngine::start_with(options);
+    images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("second", 18180, "one"));
+    argus.wait_ready("second", LIMIT);
+    assert_eq!(page(&engine, 18180).as_deref(), Some("hello"));
+    engine.docker_ok(&["rm", "-f", "second-db"]);
+    argus.wait_until(LIMIT, "the removed container is back", || {
+        running(&engine, "second-db").then_some(())
+    });
+    argus.wait_ready("second", LIMIT);
+    argus.remove_spec("e2e.yaml");
+    argus.wait_until(LIMIT, "all is gone", || {
+        incarnations(&engine, "second").is_empty().then_some(())
+    });
 }
 
 #[test]
