@@ -25,28 +25,22 @@ pub(super) fn of(
 ) -> Option<Probe> {
     let before = to.len();
     times(written, path, to);
-    let kind = match written.kind {
-        ProbeType::Http => match (&written.path, &written.command, written.port) {
-            (Some(asked), _, _) => http(asked, written, ports, path, filler, to),
-            (None, Some(command), _) => exec(command, path, filler, to),
-            (None, None, Some(_)) => tcp(written, ports, path, to),
-            (None, None, None) => {
-                let message = "a `healthcheck` of type `http` needs `path`";
-                let hint = "add `path: /health`, or `type: tcp` to check only the port";
-                to.push(Complaint::error(path, message).hint(hint));
-                None
-            }
-        },
-        ProbeType::Tcp => tcp(written, ports, path, to),
-        ProbeType::Exec => match &written.command {
-            Some(command) => exec(command, path, filler, to),
-            None => {
-                let message = "a `healthcheck` of type `exec` needs `command`";
-                to.push(Complaint::error(path, message).hint("add `command: […]`"));
-                None
-            }
-        },
-        ProbeType::Docker => Some(ProbeKind::Docker),
+    let kind = match (meant(written), &written.path, &written.command) {
+        (ProbeType::Http, Some(asked), _) => http(asked, written, ports, path, filler, to),
+        (ProbeType::Http, None, _) => {
+            let message = "a `healthcheck` of type `http` needs `path`";
+            let hint = "add `path: /health`, or `type: tcp` to check only the port";
+            to.push(Complaint::error(path, message).hint(hint));
+            None
+        }
+        (ProbeType::Tcp, _, _) => tcp(written, ports, path, to),
+        (ProbeType::Exec, _, Some(command)) => exec(command, path, filler, to),
+        (ProbeType::Exec, _, None) => {
+            let message = "a `healthcheck` of type `exec` needs `command`";
+            to.push(Complaint::error(path, message).hint("add `command: […]`"));
+            None
+        }
+        (ProbeType::Docker, _, _) => Some(ProbeKind::Docker),
     };
     let kind = kind?;
     superfluous(written, &kind, path, to);
@@ -59,6 +53,15 @@ pub(super) fn of(
         success_threshold: written.success_threshold,
         start_period: written.start_period.get(),
     })
+}
+
+/// The type, where `http` is only the default: what else is there says what is meant.
+fn meant(written: &Healthcheck) -> ProbeType {
+    match (written.kind, &written.path, &written.command, written.port) {
+        (ProbeType::Http, None, Some(_), _) => ProbeType::Exec,
+        (ProbeType::Http, None, None, Some(_)) => ProbeType::Tcp,
+        (kind, _, _, _) => kind,
+    }
 }
 
 fn http(

@@ -181,13 +181,13 @@ pub(super) fn reference(
     to: &mut Vec<Complaint>,
 ) -> Option<String> {
     let before = to.len();
-    let filled = filler.fill(written.trim(), path, Later::Final, to);
-    if is_reference(&filled) {
-        return Some(filled);
+    let reference = filler.fill(written.trim(), path, Later::Final, to);
+    if is_reference(&reference) {
+        return Some(reference);
     }
     // A slot that stayed open is the reason itself, and now refuses the file.
     let reason = to.drain(before..).next().and_then(|complaint| complaint.hint);
-    let message = format!("`{}` is no image reference", shown(&filled));
+    let message = format!("`{}` is no image reference", shown(&reference));
     let hint = reason.unwrap_or_else(|| "write `name:tag` in lower case, as in `postgres:16`".to_owned());
     to.push(Complaint::error(path, message).hint(hint));
     None
@@ -221,13 +221,13 @@ fn is_host(text: &str) -> bool {
     let (name, port) = text
         .split_once(':')
         .map_or((text, None), |(name, port)| (name, Some(port)));
-    let part = |part: &str| {
+    let is_label = |part: &str| {
         !part.is_empty()
             && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
             && !part.starts_with('-')
             && !part.ends_with('-')
     };
-    name.split('.').all(part) && port.is_none_or(|port| port.parse::<u16>().is_ok())
+    name.split('.').all(is_label) && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 fn is_name(text: &str) -> bool {

@@ -46,9 +46,8 @@ pub(super) fn of(
                 continue;
             }
             Some(DependencyCondition::Completed) => Condition::Completed,
-            Some(DependencyCondition::Healthy) => Condition::Healthy,
             None if peer.one_shot => Condition::Completed,
-            None => Condition::Healthy,
+            Some(DependencyCondition::Healthy) | None => Condition::Healthy,
         };
         // An invalid name of a service is said where the service stands.
         let Ok(service) = ServiceName::new(other) else {

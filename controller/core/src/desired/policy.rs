@@ -42,8 +42,7 @@ pub(super) fn look(service: &Service, path: &str, to: &mut Vec<Complaint>) {
     ];
     for (key, mode, what) in modes {
         match mode.as_deref() {
-            None => {}
-            Some("" | "private" | "default") => {}
+            None | Some("" | "private" | "default") => {}
             Some(mode) => refuse(
                 key,
                 format!(

@@ -102,7 +102,7 @@ impl Filler<'_> {
                         Some(name) => var(name),
                         None => self.value(slot, later, path, to),
                     };
-                    if value.is_none() && !self.is_for_later(slot) {
+                    if value.is_none() && !is_for_later(slot) {
                         to.push(self.unresolved(slot, path));
                     }
                     let value = value.unwrap_or_else(|| format!("{{{{{slot}}}}}"));
@@ -131,7 +131,7 @@ impl Filler<'_> {
         if let Some(name) = slot.strip_prefix("env.") {
             return self.site.env_vars.get(name).cloned();
         }
-        if self.is_for_later(slot) {
+        if is_for_later(slot) {
             match (later, self.wrong_reference(slot)) {
                 (_, Some((message, hint))) => to.push(Complaint::error(path, message).hint(hint)),
                 (Later::Rendered, None) => {}
@@ -147,10 +147,6 @@ impl Filler<'_> {
         None
     }
 
-    fn is_for_later(&self, slot: &str) -> bool {
-        slot.starts_with("ports.") || (slot.starts_with("services.") && slot.ends_with(".url"))
-    }
-
     /// Why a reference to another service's port leads nowhere, with what to do.
     fn wrong_reference(&self, slot: &str) -> Option<(String, String)> {
         let (service, port) = if let Some(rest) = slot.strip_prefix("ports.") {
@@ -160,10 +156,7 @@ impl Filler<'_> {
             };
             (service, Some(port))
         } else {
-            (
-                slot.strip_prefix("services.")?.strip_suffix(".url").unwrap_or(""),
-                None,
-            )
+            (service_of_url(slot)?, None)
         };
         let Some(peer) = self.peers.get(service) else {
             let message = format!("`{{{{{slot}}}}}` names `{service}`, which is no service of this file");
@@ -203,6 +196,15 @@ impl Filler<'_> {
         let message = format!("`{{{{{slot}}}}}` does not resolve and stays as written");
         Complaint::warning(path, message).hint(hint)
     }
+}
+
+/// Whether a slot is about ports, which are known to the renderer only.
+fn is_for_later(slot: &str) -> bool {
+    slot.starts_with("ports.") || service_of_url(slot).is_some()
+}
+
+fn service_of_url(slot: &str) -> Option<&str> {
+    slot.strip_prefix("services.")?.strip_suffix(".url")
 }
 
 /// The `vars` of a service with their own slots filled: one may name another, and none may name itself in the end.
