@@ -16,6 +16,7 @@ pub mod engine;
 pub mod http;
 pub mod image;
 pub mod proxy;
+pub mod stage;
 pub mod wait;
 
 pub use controller::{Controller, RunOptions};

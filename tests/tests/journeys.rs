@@ -1,102 +1,11 @@
 //! What a person does with Argus, on a real engine with the real binary.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
+use argus_tests::stage::{IMAGE, LIMIT, condition, engine, images, incarnations, page, running, shop, text};
 use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::Value;
-
-const LIMIT: Duration = Duration::from_secs(60);
-const IMAGE: &str = "journey-web:local";
-
-/// The engine of all journeys that leave it running, with the image they use.
-fn engine() -> &'static PrivateEngine {
-    use std::sync::Once;
-    static IMAGES: Once = Once::new();
-    let engine = PrivateEngine::shared();
-    IMAGES.call_once(|| images(engine));
-    engine
-}
-
-fn images(engine: &PrivateEngine) {
-    engine.make_web_image(IMAGE, "hello");
-    engine.make_busybox_image("busybox:local", &[]);
-}
-
-/// Three services, web -> api -> db; `web` is published on the host port `port`.
-fn shop(project: &str, port: u16, greeting: &str) -> String {
-    let health = "{ path: /healthz, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
-    format!(
-        r#"version: "1"
-project: {{ name: {project} }}
-services:
-  db:
-    image: {IMAGE}
-    container: {{ name: {project}-db, healthcheck: {health} }}
-  api:
-    image: {IMAGE}
-    dependsOn: [db]
-    container: {{ name: {project}-api, healthcheck: {health} }}
-  web:
-    image: {IMAGE}
-    dependsOn: [api]
-    container:
-      name: {project}-web
-      ports: ["{port}:8080"]
-      environment: {{ GREETING: "{greeting}" }}
-      healthcheck: {health}
-"#
-    )
-}
-
-/// Id and start time of each container of an environment, by name: what changes when one is replaced or restarted.
-fn incarnations(engine: &PrivateEngine, project: &str) -> BTreeMap<String, (String, String)> {
-    let mut found = BTreeMap::new();
-    for container in engine.containers_with(&format!("argusai.project={project}")) {
-        let id = text(&container["Id"]);
-        let Some(inspected) = engine.inspect(&id) else {
-            continue;
-        };
-        let name = text(&inspected["Name"]).trim_start_matches('/').to_owned();
-        found.insert(name, (id, text(&inspected["State"]["StartedAt"])));
-    }
-    found
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-fn running(engine: &PrivateEngine, name: &str) -> bool {
-    let state = |found: Value| found["State"]["Running"] == true && found["State"]["Paused"] == false;
-    engine.inspect(name).is_some_and(state)
-}
-
-/// What the published port answers, asked from inside the engine's namespace.
-fn page(engine: &PrivateEngine, port: u64) -> Option<String> {
-    let mut client: Command = engine.command_in_netns("busybox");
-    let output = client
-        .args(["wget", "-q", "-O", "-", &format!("http://127.0.0.1:{port}/")])
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn condition(status: &Value, kind: &str) -> Value {
-    let conditions = status["conditions"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    conditions
-        .iter()
-        .find(|found| found["type"] == kind)
-        .cloned()
-        .unwrap_or(Value::Null)
-}
 
 fn through(proxy: &Proxy) -> RunOptions {
     RunOptions {

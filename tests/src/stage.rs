@@ -1,0 +1,148 @@
+//! The stage of the journeys: an engine with images, files in the way people write them, and what one looks at.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Once;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::PrivateEngine;
+
+/// Longer than anything here takes on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// Serves `hello` on port 8080.
+pub const IMAGE: &str = "journey-web:local";
+
+/// The engine of all tests of this binary that leave it running, with the images they use.
+pub fn engine() -> &'static PrivateEngine {
+    static IMAGES: Once = Once::new();
+    let engine = PrivateEngine::shared();
+    IMAGES.call_once(|| images(engine));
+    engine
+}
+
+/// Makes the images: [`IMAGE`] and `busybox:local`, which sleeps.
+pub fn images(engine: &PrivateEngine) {
+    engine.make_web_image(IMAGE, "hello");
+    engine.make_busybox_image("busybox:local", &[]);
+}
+
+/// Three services, web -> api -> db; `web` is published on the host port `port`.
+#[must_use]
+pub fn shop(project: &str, port: u16, greeting: &str) -> String {
+    let health = "{ path: /healthz, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
+    format!(
+        r#"version: "1"
+project: {{ name: {project} }}
+services:
+  db:
+    image: {IMAGE}
+    container: {{ name: {project}-db, healthcheck: {health} }}
+  api:
+    image: {IMAGE}
+    dependsOn: [db]
+    container: {{ name: {project}-api, healthcheck: {health} }}
+  web:
+    image: {IMAGE}
+    dependsOn: [api]
+    container:
+      name: {project}-web
+      ports: ["{port}:8080"]
+      environment: {{ GREETING: "{greeting}" }}
+      healthcheck: {health}
+"#
+    )
+}
+
+/// Id and start time of each container of an environment, by name: what changes when one is replaced or restarted.
+#[must_use]
+pub fn incarnations(engine: &PrivateEngine, project: &str) -> BTreeMap<String, (String, String)> {
+    let mut found = BTreeMap::new();
+    for container in engine.containers_with(&format!("argusai.project={project}")) {
+        let id = text(&container["Id"]);
+        let Some(inspected) = engine.inspect(&id) else {
+            continue;
+        };
+        let name = text(&inspected["Name"]).trim_start_matches('/').to_owned();
+        found.insert(name, (id, text(&inspected["State"]["StartedAt"])));
+    }
+    found
+}
+
+/// A text of a document; empty where there is none.
+#[must_use]
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Whether a container runs and is not paused.
+#[must_use]
+pub fn running(engine: &PrivateEngine, name: &str) -> bool {
+    let state = |found: Value| found["State"]["Running"] == true && found["State"]["Paused"] == false;
+    engine.inspect(name).is_some_and(state)
+}
+
+/// What the published port answers, asked from inside the engine's namespace.
+#[must_use]
+pub fn page(engine: &PrivateEngine, port: u64) -> Option<String> {
+    let mut client: Command = engine.command_in_netns("busybox");
+    let output = client
+        .args(["wget", "-q", "-O", "-", &format!("http://127.0.0.1:{port}/")])
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// A condition of a status document, by its type.
+#[must_use]
+pub fn condition(status: &Value, kind: &str) -> Value {
+    let conditions = status["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    conditions
+        .iter()
+        .find(|found| found["type"] == kind)
+        .cloned()
+        .unwrap_or(Value::Null)
+}
+
+/// One line of a status for a failure's message: phase, and each service's state and wait.
+#[must_use]
+pub fn brief(status: &Value) -> String {
+    let services = status["services"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let line = |one: &Value| {
+        format!(
+            "{} {} ({})",
+            one["name"], one["state"], one["waitingOn"]["message"]
+        )
+    };
+    format!(
+        "{}: {}",
+        status["phase"],
+        services.iter().map(line).collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Services that depend on nobody, each published on its host port.
+#[must_use]
+pub fn singles(project: &str, ports: &[u16], more: &str) -> String {
+    use std::fmt::Write;
+    let mut text = format!("version: \"1\"\nproject: {{ name: {project} }}\n{more}services:\n");
+    for (index, port) in ports.iter().enumerate() {
+        write!(
+            text,
+            "  s{index}:\n    image: {IMAGE}\n    container:\n      name: {project}-s{index}\n      ports: [\"{port}:8080\"]\n      \
+             healthcheck: {{ path: /healthz, interval: 500ms, timeout: 2s, retries: 40, startPeriod: 5s }}\n"
+        )
+        .expect("a string takes text");
+    }
+    text
+}

@@ -1,0 +1,156 @@
+//! Ports that somebody else holds, on a real engine: who moves, who waits, and who is told.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::collections::BTreeSet;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use argus_tests::stage::{IMAGE, LIMIT, engine, page, running, singles};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use serde_json::Value;
+
+/// A process that holds a port inside the engine's namespace until it is dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn of(engine: &PrivateEngine, port: u16) -> Self {
+        let mut command = engine.command_in_netns("busybox");
+        command
+            .args(["nc", "-l", "-p", &port.to_string(), "-s", "0.0.0.0"])
+            .stdin(Stdio::null());
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("busybox starts");
+        wait::until(LIMIT, "the port is held", || {
+            let mut look = engine.command_in_netns("cat");
+            let table = look.arg("/proc/net/tcp").output().expect("cat runs").stdout;
+            String::from_utf8_lossy(&table)
+                .contains(&format!(":{port:04X} 00000000:0000 0A"))
+                .then_some(())
+        });
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn mappings(status: &Value) -> Vec<(u64, u64)> {
+    let all = status["portMappings"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    all.iter()
+        .map(|one| {
+            (
+                one["originalPort"].as_u64().unwrap_or(0),
+                one["actualPort"].as_u64().unwrap_or(0),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn ports_that_processes_hold_move_each_to_another() {
+    let engine = engine();
+    let ports: Vec<u16> = (18200..18210).collect();
+    let holders: Vec<_> = ports.iter().map(|port| Holder::of(engine, *port)).collect();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        &singles("ten", &ports, "isolation: { portRange: [9100, 9199] }\n"),
+    );
+    let status = argus.wait_ready("ten", LIMIT);
+    let got: BTreeSet<u64> = mappings(&status).into_iter().map(|(_, actual)| actual).collect();
+    assert_eq!(got.len(), 10, "ten different ports: {status:#}");
+    for port in got {
+        assert!((9100..=9199).contains(&port), "{port}");
+        assert_eq!(page(engine, port).as_deref(), Some("hello"), "{port}");
+    }
+    drop(holders);
+    argus.kill9();
+    argus.start_again();
+    let again = argus.wait_ready("ten", LIMIT);
+    assert_eq!(mappings(&again), mappings(&status), "a port once given stays");
+}
+
+#[test]
+fn under_strategy_fail_a_taken_port_is_waited_for() {
+    let engine = engine();
+    let holder = Holder::of(engine, 18220);
+    let argus = Controller::start(engine, RunOptions::default());
+    let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
+    argus.write_spec("e2e.yaml", &singles("strict", &[18220], strict));
+    argus.wait_status("strict", LIMIT, "names the conflict", |now| {
+        now.to_string().contains("PORT_CONFLICT")
+    });
+    assert!(!running(engine, "strict-s0"));
+    drop(holder);
+    let status = argus.wait_ready("strict", LIMIT);
+    assert_eq!(mappings(&status), [(18220, 18220)]);
+}
+
+#[test]
+fn two_environments_that_want_one_port_both_get_one() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("a.e2e.yaml", &singles("twin-a", &[18230, 18230], ""));
+    argus.write_spec("b.e2e.yaml", &singles("twin-b", &[18230], ""));
+    let (a, b) = (
+        argus.wait_ready("twin-a", LIMIT),
+        argus.wait_ready("twin-b", LIMIT),
+    );
+    let all: Vec<u64> = mappings(&a)
+        .into_iter()
+        .chain(mappings(&b))
+        .map(|(_, actual)| actual)
+        .collect();
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 3, "{all:?}");
+    assert!(all.contains(&18230), "one of them has the wanted one: {all:?}");
+}
+
+#[test]
+fn a_range_that_is_used_up_is_said() {
+    let engine = engine();
+    let _holders: Vec<_> = [18240, 9300, 9301]
+        .iter()
+        .map(|port| Holder::of(engine, *port))
+        .collect();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        &singles("spent", &[18240], "isolation: { portRange: [9300, 9301] }\n"),
+    );
+    argus.wait_status("spent", LIMIT, "says so", |now| {
+        now.to_string().contains("PORT_EXHAUSTION")
+    });
+    wait::all_the_while(Duration::from_secs(2), "nothing starts", || {
+        !running(engine, "spent-s0")
+    });
+}
+
+#[test]
+fn a_stranger_keeps_the_port_it_has() {
+    let engine = engine();
+    engine.docker_ok(&[
+        "run",
+        "-d",
+        "--name",
+        "stranger",
+        "-p",
+        "0.0.0.0:18250:8080",
+        IMAGE,
+    ]);
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &singles("polite", &[18250], ""));
+    let status = argus.wait_ready("polite", LIMIT);
+    assert_ne!(mappings(&status)[0].1, 18250);
+    assert!(running(engine, "stranger"));
+    engine.docker_ok(&["rm", "-f", "stranger"]);
+}
