@@ -1,8 +1,119 @@
-//! The spec folder.
+//! The spec folder: the task that keeps the book of environments.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::time::Timestamp;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+
+pub mod admission;
 pub mod book;
 mod clash;
+pub mod desk;
 pub mod digest;
+pub mod judge;
 pub mod nudge;
 pub mod scan;
 pub mod settle;
+pub mod site;
+
+pub use book::{FileEntry, SpecBook, Standing};
+pub use desk::{Desk, Kept, Rules};
+use nudge::Nudge;
+
+/// So long must it be quiet after a notification before the folder is read.
+const QUIET: Duration = Duration::from_millis(150);
+/// However unquiet it is, the folder is read after this long.
+const LONGEST: Duration = Duration::from_secs(1);
+/// The folder is read at least this often, for what notifications miss.
+const TICK: Duration = Duration::from_secs(30);
+/// The same while not every folder can be watched.
+const FAST_TICK: Duration = Duration::from_secs(1);
+
+/// Reads the folder until it is stopped. Publishes the book when it differs, and what is to be kept of it.
+pub async fn run(
+    rules: Rules,
+    kept: watch::Sender<Kept>,
+    books: watch::Sender<Arc<SpecBook>>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let mut nudge = Nudge::new(rules.folder.clone());
+    let nudged = nudge.nudged();
+    let mut desk = Desk::new(rules, kept.borrow().clone());
+    loop {
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut desk = desk;
+            let round = desk.round(clock.now());
+            (desk, round)
+        });
+        let round = match looked.await {
+            Ok((back, round)) => {
+                desk = back;
+                round
+            }
+            Err(error) => match error.try_into_panic() {
+                // The supervisor makes another desk from what was kept.
+                Ok(payload) => std::panic::resume_unwind(payload),
+                Err(_) => return,
+            },
+        };
+        match &round.folders {
+            Some(folders) => nudge.arm(folders),
+            None => nudge.disarm(),
+        }
+        publish(&desk, &books, &kept);
+        let tick = if nudge.is_complete() { TICK } else { FAST_TICK };
+        let next = clock.now() + tick;
+        let next = round.next_at.map_or(next, |at| at.min(next));
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = nudged.notified() => quiet(&nudged, next, clock, &stop).await,
+            () = clock.sleep_until(Some(next)) => {}
+        }
+        if stop.is_cancelled() {
+            return;
+        }
+    }
+}
+
+/// Waits until no notification came for a while, but not beyond `next`.
+async fn quiet(nudged: &Notify, next: Timestamp, clock: Clock, stop: &CancellationToken) {
+    let latest = (clock.now() + LONGEST).min(next.max(clock.now() + QUIET));
+    loop {
+        let until = (clock.now() + QUIET).min(latest);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = nudged.notified() => {}
+            () = clock.sleep_until(Some(until)) => return,
+        }
+        if clock.now() >= latest {
+            return;
+        }
+    }
+}
+
+fn publish(desk: &Desk, books: &watch::Sender<Arc<SpecBook>>, kept: &watch::Sender<Kept>) {
+    books.send_if_modified(|book| {
+        let differs = **book != *desk.book();
+        if differs {
+            *book = Arc::new(desk.book().clone());
+        }
+        differs
+    });
+    let keep = desk.kept();
+    kept.send_if_modified(|kept| {
+        let differs = *kept != keep;
+        if differs {
+            *kept = keep;
+        }
+        differs
+    });
+}
+
+#[cfg(test)]
+#[path = "specs/pickup_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::desired::conflict::conflicts;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
@@ -16,6 +17,9 @@ use super::scan::Text;
 
 /// How long the environment of a file that is gone stays.
 pub const GRACE: Duration = Duration::from_secs(5);
+
+/// The begin of a grace that has not begun, because the folder cannot be read.
+const NOT_RUNNING: Timestamp = Timestamp(i64::MAX);
 
 /// Everything known of the spec folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +52,14 @@ pub struct FileEntry {
     /// Since when the file is not there.
     pub gone_since: Option<Timestamp>,
     /// Admitted, but another file holds what it claims.
-    waiting: Option<Arc<Desired>>,
+    waiting: Option<Waiting>,
+}
+
+/// What a file would hold if another one did not, with what is wrong with it besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Waiting {
+    desired: Arc<Desired>,
+    complaints: Vec<Complaint>,
 }
 
 /// What came of a file's last contents.
@@ -96,13 +107,16 @@ impl SpecBook {
         entry.text = text;
         entry.gone_since = None;
         let refused = judged.complaints.iter().any(Complaint::is_error);
-        entry.complaints = judged.complaints;
-        entry.waiting = None;
-        match judged.desired {
-            Some(desired) if !refused => {
-                self.claim(path, Arc::new(desired), now);
-            },
-            Some(_) | None => entry.standing = Standing::Rejected,
+        match judged.desired.filter(|_| !refused) {
+            Some(desired) => {
+                let claim = Waiting { desired: Arc::new(desired), complaints: judged.complaints };
+                self.claim(path, claim, now);
+            }
+            None => {
+                entry.complaints = judged.complaints;
+                entry.waiting = None;
+                entry.standing = Standing::Rejected;
+            }
         }
         self.settle_claims(now);
     }
@@ -113,19 +127,18 @@ impl SpecBook {
             if is_there(path) {
                 entry.gone_since = None;
             } else {
-                entry.gone_since.get_or_insert(now);
+                let since = entry.gone_since.get_or_insert(now);
+                *since = (*since).min(now);
             }
         }
     }
 
-    /// The folder cannot be read: nothing is known to be gone.
+    /// The folder cannot be read: no grace runs out until it can.
     pub fn freeze(&mut self, reason: String) {
         self.unavailable = Some(reason);
-        for entry in self.files.values_mut() {
-            entry.gone_since = None;
-        }
-        for (_, since) in self.leaving.values_mut() {
-            *since = Timestamp(i64::MAX);
+        let gone = self.files.values_mut().filter_map(|entry| entry.gone_since.as_mut());
+        for since in gone.chain(self.leaving.values_mut().map(|(_, since)| since)) {
+            *since = NOT_RUNNING;
         }
     }
 
@@ -139,6 +152,9 @@ impl SpecBook {
 
     /// Drops what has been gone for the grace.
     pub fn expire(&mut self, now: Timestamp) {
+        if self.unavailable.is_some() {
+            return;
+        }
         let over = |since: Timestamp| now.since(since) >= GRACE;
         self.files.retain(|_, entry| {
             let stays = entry.holds.is_some() || entry.standing == Standing::Unread;
@@ -151,8 +167,8 @@ impl SpecBook {
     /// When the next grace ends.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let files = self.files.values().filter_map(|entry| entry.gone_since);
-        let leaving = self.leaving.values().map(|(_, since)| *since).filter(|since| since.0 != i64::MAX);
-        files.chain(leaving).min().map(|since| since + GRACE)
+        let leaving = self.leaving.values().map(|(_, since)| *since);
+        files.chain(leaving).filter(|since| *since != NOT_RUNNING).min().map(|since| since + GRACE)
     }
 
     /// What counts, by file: enough to go on from after a restart.
@@ -168,9 +184,10 @@ impl SpecBook {
     }
 
     /// Gives a file what it claims, unless another file has it; tells whether it got it.
-    fn claim(&mut self, path: &Path, desired: Arc<Desired>, now: Timestamp) -> bool {
+    fn claim(&mut self, path: &Path, claim: Waiting, now: Timestamp) -> bool {
+        let desired = claim.desired.clone();
         let rivals = self.files.iter().filter(|(other, _)| other.as_path() != path);
-        let clashes = |entry: &FileEntry| entry.holds.as_ref().and_then(|held| clash(&desired, &held.desired));
+        let clashes = |entry: &FileEntry| entry.holds.clone().filter(|held| clash(&desired, &held.desired));
         let rival = rivals
             .clone()
             .filter(|(_, entry)| entry.gone_since.is_none())
@@ -180,18 +197,18 @@ impl SpecBook {
             .filter(|(_, entry)| entry.gone_since.is_some())
             .find(|(_, entry)| entry.holds.as_ref().is_some_and(|held| held.desired.env == desired.env))
             .map(|(other, _)| other.clone());
-        if let Some((holder, what)) = rival {
+        if let Some((holder, held)) = rival {
             let Some(entry) = self.files.get_mut(path) else { return false };
-            entry.complaints.retain(|complaint| !is_conflict(complaint));
-            entry.complaints.push(conflict(&what, &holder));
+            entry.complaints.clone_from(&claim.complaints);
+            entry.complaints.extend(complaints(path, entry.text.as_ref(), &desired, &held));
             entry.standing = Standing::Conflict { holder };
-            entry.waiting = Some(desired);
+            entry.waiting = Some(claim);
             return false;
         }
         let heritage = heir_of.and_then(|other| self.files.remove(&other)).and_then(|entry| entry.holds);
         let heritage = heritage.or_else(|| self.leaving.remove(&desired.env).map(|(accepted, _)| accepted));
         let Some(entry) = self.files.get_mut(path) else { return false };
-        entry.complaints.retain(|complaint| !is_conflict(complaint));
+        entry.complaints = claim.complaints;
         entry.standing = Standing::Accepted;
         entry.waiting = None;
         let before = entry.holds.clone().filter(|held| held.desired.env == desired.env).or(heritage);
@@ -201,7 +218,7 @@ impl SpecBook {
             Some(_) | None => now,
         };
         let spec_path = path.display().to_string();
-        let accepted = Accepted { desired: Arc::unwrap_or_clone(desired), spec_path, accepted_at };
+        let accepted = Accepted { desired: (*desired).clone(), spec_path, accepted_at };
         if entry.holds.as_deref() == Some(&accepted) {
             return true;
         }
@@ -221,8 +238,8 @@ impl SpecBook {
             let claims: Vec<_> =
                 self.files.iter().filter_map(|(path, entry)| Some((path.clone(), waiting(entry)?))).collect();
             let mut satisfied = false;
-            for (path, desired) in claims {
-                satisfied |= self.claim(&path, desired, now);
+            for (path, claim) in claims {
+                satisfied |= self.claim(&path, claim, now);
             }
             if !satisfied {
                 break;
@@ -240,17 +257,16 @@ impl SpecBook {
     }
 }
 
-/// Where conflicts are said to be; no file has a key of this name, admission says nothing there.
-const CONFLICT: &str = "isolation";
-
-fn conflict(what: &str, holder: &Path) -> Complaint {
-    let message = format!("{what} is already claimed by `{}`", holder.display());
-    Complaint::error(CONFLICT, message)
-        .hint("give `isolation.namespace` another value, or remove one of the two files")
-}
-
-fn is_conflict(complaint: &Complaint) -> bool {
-    complaint.path == CONFLICT && complaint.message.contains(" is already claimed by `")
+/// What the file's author is told of a conflict, at its place in the file.
+fn complaints(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accepted) -> Vec<Complaint> {
+    let name = path.display().to_string();
+    let holder = BTreeMap::from([(held.desired.env.clone(), held.clone())]);
+    let source = text.map(|text| argus_crds::yaml::read(&name, &text.bytes).source);
+    let placed = |complaint| match &source {
+        Some(source) => source.placed(complaint),
+        None => complaint,
+    };
+    conflicts(&holder, desired, &name).into_iter().map(placed).collect()
 }
 
 #[cfg(test)]

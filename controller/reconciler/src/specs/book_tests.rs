@@ -52,6 +52,7 @@ fn revisions(book: &SpecBook) -> Vec<String> {
 }
 
 fn judge(book: &mut SpecBook, path: &str, judged: Judged, now: i64) {
+    book.thaw(at(now));
     book.judged(Path::new(path), None, judged, at(now));
 }
 
@@ -77,7 +78,7 @@ fn the_first_keeps_an_identity_and_the_other_gets_it_after_the_grace() {
     assert_eq!(revisions(&book), ["shop@1 b 1"]);
     let entry = &book.files[Path::new("a")];
     assert_eq!(entry.standing, Standing::Conflict { holder: PathBuf::from("b") });
-    assert_eq!(entry.complaints[0].message, "environment `shop` is already claimed by `b`");
+    assert_eq!(entry.complaints[0].message, "environment `shop` is already described by `b`");
     book.present(|path| path == Path::new("a"), at(3));
     book.expire(at(4));
     assert_eq!(revisions(&book), ["shop@2 a 4"], "the holder is gone");
@@ -203,6 +204,7 @@ proptest! {
             // Whoever is in conflict names a file that is there and holds something.
             for entry in book.files.values() {
                 if let Standing::Conflict { holder } = &entry.standing
+                    && book.unavailable.is_none()
                     && entry.gone_since.is_none()
                 {
                     prop_assert!(entry.complaints.iter().any(Complaint::is_error));

@@ -1,20 +1,13 @@
-//! What two environments cannot both have.
+//! Whether two environments claim one thing.
 
 use argus_core::desired::Desired;
 use argus_core::ident::ResourceName;
 
-/// What `new` claims that `held` has already, for people.
-pub fn clash(new: &Desired, held: &Desired) -> Option<String> {
-    if new.env == held.env {
-        return Some(format!("environment `{}`", new.env));
-    }
-    if new.network == held.network {
-        return Some(format!("network `{}`", new.network));
-    }
-    if let Some(volume) = new.volumes.iter().find(|volume| held.volumes.contains(volume)) {
-        return Some(format!("volume `{volume}`"));
-    }
-    let taken = |name: &ResourceName| held.services.values().any(|service| service.container_name == *name);
-    let name = new.services.values().map(|service| &service.container_name).find(|name| taken(name));
-    name.map(|name| format!("container name `{name}`"))
+/// Whether both cannot be; what exactly they share is said by [`argus_core::desired::conflict::conflicts`].
+pub(super) fn clash(new: &Desired, held: &Desired) -> bool {
+    let name_taken = |name: &ResourceName| held.services.values().any(|s| s.container_name == *name);
+    new.env == held.env
+        || new.network == held.network
+        || new.volumes.iter().any(|volume| held.volumes.contains(volume))
+        || new.services.values().any(|service| name_taken(&service.container_name))
 }

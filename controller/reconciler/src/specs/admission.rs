@@ -1,0 +1,81 @@
+//! The judge in service: YAML, then admission, with every complaint at its place in the file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use argus_core::desired::Image;
+use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::ident::Hash;
+use argus_core::time::Timestamp;
+use argus_crds::complaint::Complaint;
+use argus_crds::yaml;
+
+use super::book::Judged;
+use super::judge::{Context, Judge, Reading};
+
+/// Admits files as the format has them.
+#[derive(Debug, Clone, Default)]
+pub struct Admission {
+    /// Folders outside a file's own that it may mount.
+    pub allow_mounts: Vec<String>,
+}
+
+impl Admission {
+    fn site(&self, path: &Path) -> SpecSite {
+        let directory = path.parent().unwrap_or(Path::new("/")).display().to_string();
+        SpecSite {
+            directory,
+            env_vars: BTreeMap::new(),
+            now: Timestamp::default(),
+            uuid: String::new(),
+            build_digests: BTreeMap::new(),
+            allow_mounts: self.allow_mounts.clone(),
+        }
+    }
+}
+
+impl Judge for Admission {
+    fn contexts(&self, path: &Path, bytes: &[u8]) -> Vec<Context> {
+        let name = path.display().to_string();
+        let spec = yaml::read(&name, bytes).spec;
+        // Admission settles where a context lies; what it refuses is not built.
+        let desired = spec.and_then(|spec| admit(&spec, &self.site(path)).desired);
+        let builds = desired.into_iter().flat_map(|desired| desired.services).filter_map(|(service, it)| {
+            match it.image {
+                Image::Built(build) => Some(Context {
+                    service: service.into(),
+                    folder: PathBuf::from(build.context),
+                    dockerfile: PathBuf::from(build.dockerfile),
+                }),
+                Image::Named(_) => None,
+            }
+        });
+        builds.collect()
+    }
+
+    fn judge(&self, reading: &Reading<'_>) -> Judged {
+        let read = yaml::read(reading.name, reading.bytes);
+        let mut complaints = read.complaints;
+        let Some(spec) = read.spec else { return Judged { desired: None, complaints } };
+        let mut site = self.site(reading.path);
+        site.env_vars.clone_from(&reading.variables);
+        site.now = reading.first_seen;
+        site.uuid.clone_from(&reading.uuid);
+        let mut unread = Vec::new();
+        for (service, digest) in &reading.digests {
+            match digest.as_ref().map(|hex| Hash::new(hex.clone())) {
+                Ok(Ok(hash)) => drop(site.build_digests.insert(service.clone(), hash)),
+                Ok(Err(error)) => unread.push((service, error.to_string())),
+                Err(why) => unread.push((service, why.clone())),
+            }
+        }
+        let admission = admit(&spec, &site);
+        complaints.extend(admission.complaints.into_iter().map(|complaint| read.source.placed(complaint)));
+        for (service, why) in &unread {
+            let complaint = Complaint::error(format!("services.{service}.build.context"), why.clone());
+            let complaint = complaint.hint("`context` is relative to the folder that the file lies in");
+            complaints.push(read.source.placed(complaint));
+        }
+        Judged { desired: admission.desired.filter(|_| unread.is_empty()), complaints }
+    }
+}

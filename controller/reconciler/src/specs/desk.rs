@@ -1,0 +1,256 @@
+//! One round over the spec folder: look, wait until it reads the same twice, judge, enter into the book.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::time::Timestamp;
+use argus_crds::complaint::{Complaint, Gravity};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::book::{Judged, SpecBook};
+use super::digest::Digests;
+use super::judge::{Context, Judge, Reading};
+use super::scan::{Contents, MAX_FILE, MAX_FILES, Scan, Scanner};
+use super::settle::Settle;
+use super::site;
+use argus_core::desired::Accepted;
+
+/// A file that never reads the same twice does not keep the first scan open for longer than this.
+const FIRST_SCAN: Duration = Duration::from_secs(10);
+
+/// How files are read and judged.
+#[derive(Clone)]
+pub struct Rules {
+    /// The spec folder, absolute.
+    pub folder: PathBuf,
+    /// Warnings refuse a file.
+    pub strict: bool,
+    /// Names of variables that files may read.
+    pub env_allow: Vec<String>,
+    /// The controller's own variables.
+    pub process_env: BTreeMap<String, String>,
+    /// Identity of the controller.
+    pub controller: String,
+    /// Who judges.
+    pub judge: Arc<dyn Judge>,
+}
+
+/// What outlives the process: the last good revisions, and when contents were seen first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Kept {
+    /// What counts, by file.
+    pub held: BTreeMap<PathBuf, Accepted>,
+    /// Hash of the contents that were judged last, and when they were seen first, by file.
+    pub first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
+}
+
+/// The folder's reader with all that it remembers.
+pub struct Desk {
+    rules: Rules,
+    book: SpecBook,
+    scanner: Scanner,
+    settle: Settle<Fingerprint>,
+    digests: Digests,
+    /// What was judged last, by file.
+    judged: BTreeMap<PathBuf, Fingerprint>,
+    first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
+    builds: BTreeMap<PathBuf, ([u8; 32], Vec<Context>)>,
+    began: Option<Timestamp>,
+}
+
+/// All that a judgement depends on, as one hash.
+type Fingerprint = [u8; 32];
+
+/// What came of a round.
+#[derive(Debug, Clone, Default)]
+pub struct Round {
+    /// The folders that were read, to be watched; `None`: the spec folder is not there.
+    pub folders: Option<BTreeMap<PathBuf, (u64, u64)>>,
+    /// When time alone changes something.
+    pub next_at: Option<Timestamp>,
+}
+
+/// A file with its surroundings as they are now.
+struct Seen {
+    fingerprint: Fingerprint,
+    variables: BTreeMap<String, String>,
+    dotenv_trouble: Option<String>,
+    digests: BTreeMap<String, Result<String, String>>,
+}
+
+impl Desk {
+    /// A desk that goes on from what was kept.
+    pub fn new(rules: Rules, kept: Kept) -> Self {
+        Self {
+            scanner: Scanner::new(rules.folder.clone()),
+            rules,
+            book: SpecBook::remembering(kept.held),
+            settle: Settle::default(),
+            digests: Digests::default(),
+            judged: BTreeMap::new(),
+            first_seen: kept.first_seen,
+            builds: BTreeMap::new(),
+            began: None,
+        }
+    }
+
+    /// The book as it stands.
+    pub fn book(&self) -> &SpecBook {
+        &self.book
+    }
+
+    /// What is to outlive the process.
+    pub fn kept(&self) -> Kept {
+        Kept { held: self.book.held(), first_seen: self.first_seen.clone() }
+    }
+
+    /// Looks at everything once. Blocks on the file system.
+    pub fn round(&mut self, now: Timestamp) -> Round {
+        let began = *self.began.get_or_insert(now);
+        let settle = &self.settle;
+        let scan = match self.scanner.scan(|path| settle.waits(path)) {
+            Ok(scan) => scan,
+            Err(error) => {
+                self.book.freeze(format!("`{}` cannot be read: {error}", self.rules.folder.display()));
+                return Round::default();
+            }
+        };
+        self.book.thaw(now);
+        self.book.notes = notes(&scan);
+        let there = |path: &Path| is_there(&scan, path);
+        self.book.present(there, now);
+        self.settle.keep(|path| scan.files.contains_key(path));
+        self.judged.retain(|path, _| there(path));
+        for (path, contents) in &scan.files {
+            let seen = self.see(path, contents);
+            if self.settle.counts(path, seen.fingerprint, self.judged.get(path), now) {
+                self.enter(path, contents, seen, now);
+            }
+        }
+        self.digests.sweep();
+        self.book.expire(now);
+        let files = &self.book.files;
+        self.first_seen.retain(|path, _| files.contains_key(path));
+        self.builds.retain(|path, _| files.contains_key(path) || scan.files.contains_key(path));
+        if self.settle.is_empty() || now.since(began) >= FIRST_SCAN {
+            self.book.scanned = true;
+        }
+        let next_at = [self.settle.again_at(), self.book.expires_at()].into_iter().flatten().min();
+        Round { folders: Some(scan.folders), next_at }
+    }
+
+    /// Gathers what a judgement of these contents depends on.
+    fn see(&mut self, path: &Path, contents: &Contents) -> Seen {
+        let mut all = Sha256::new();
+        let (mut variables, mut dotenv_trouble) = (BTreeMap::new(), None);
+        let mut digests = BTreeMap::new();
+        match contents {
+            Contents::Text(text) => {
+                all.update(text.hash);
+                (variables, dotenv_trouble) = site::dotenv(&self.rules.folder.join(path));
+                for (name, value) in &variables {
+                    for part in [name, value] {
+                        all.update((part.len() as u64).to_be_bytes());
+                        all.update(part);
+                    }
+                }
+                for build in self.builds(path, &text.bytes, text.hash) {
+                    let digest = self.digests.of(&build.folder, &build.dockerfile);
+                    let digest = digest.map_err(|error| {
+                        format!("build context `{}` cannot be read: {error}", build.folder.display())
+                    });
+                    all.update(format!("{}{digest:?}", build.service));
+                    digests.insert(build.service, digest);
+                }
+            }
+            Contents::TooLong(bytes) => all.update(format!("too long: {bytes}")),
+            Contents::Unreadable(why) => all.update(format!("unreadable: {why}")),
+        }
+        all.update(dotenv_trouble.as_deref().unwrap_or_default());
+        Seen { fingerprint: all.finalize().into(), variables, dotenv_trouble, digests }
+    }
+
+    fn builds(&mut self, path: &Path, bytes: &[u8], hash: [u8; 32]) -> Vec<Context> {
+        match self.builds.get(path) {
+            Some((known, builds)) if *known == hash => builds.clone(),
+            _ => {
+                let builds = self.rules.judge.contexts(&self.rules.folder.join(path), bytes);
+                self.builds.insert(path.to_path_buf(), (hash, builds.clone()));
+                builds
+            }
+        }
+    }
+
+    /// Judges contents that count from now on.
+    fn enter(&mut self, path: &Path, contents: &Contents, seen: Seen, now: Timestamp) {
+        self.judged.insert(path.to_path_buf(), seen.fingerprint);
+        let refused = |message: String, hint: &str| Judged {
+            desired: None,
+            complaints: vec![Complaint::error("", message).hint(hint)],
+        };
+        let (text, mut judged) = match contents {
+            Contents::Text(text) => {
+                let first_seen = self.first_seen(path, text.hash, now);
+                let file = self.rules.folder.join(path);
+                let reading = Reading {
+                    path: &file,
+                    name: &path.display().to_string(),
+                    bytes: &text.bytes,
+                    variables: site::passed(seen.variables, &self.rules.process_env, &self.rules.env_allow),
+                    digests: seen.digests,
+                    uuid: site::uuid(&self.rules.controller, path, &text.hash),
+                    first_seen,
+                };
+                (Some(text.clone()), self.rules.judge.judge(&reading))
+            }
+            Contents::TooLong(bytes) => {
+                let message = format!("file has {bytes} bytes, at most {MAX_FILE} are read");
+                (None, refused(message, "split it into several environments"))
+            }
+            Contents::Unreadable(why) => {
+                (None, refused(format!("file cannot be read: {why}"), "make it readable for the controller's user"))
+            }
+        };
+        judged.complaints.extend(seen.dotenv_trouble.map(|trouble| Complaint::warning("", trouble)));
+        if self.rules.strict {
+            for complaint in &mut judged.complaints {
+                complaint.severity = Gravity::Error;
+            }
+        }
+        self.book.judged(path, text, judged, now);
+        if let Some(entry) = self.book.files.get(path) {
+            let complaints = entry.complaints.len();
+            tracing::info!(file = %path.display(), standing = ?entry.standing, complaints, "spec judged");
+        }
+    }
+
+    /// When these contents of this file were seen first; `{{timestamp}}` stays the same with it.
+    fn first_seen(&mut self, path: &Path, hash: [u8; 32], now: Timestamp) -> Timestamp {
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let entry = self.first_seen.entry(path.to_path_buf()).or_insert_with(|| (hash.clone(), now));
+        if entry.0 != hash {
+            *entry = (hash, now);
+        }
+        entry.1
+    }
+}
+
+/// Whether a file is there, as far as anybody can tell.
+fn is_there(scan: &Scan, path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    scan.files.contains_key(path) || scan.too_many || scan.unlisted.contains_key(folder)
+}
+
+fn notes(scan: &Scan) -> Vec<String> {
+    let unlisted = scan.unlisted.iter();
+    let mut notes: Vec<String> =
+        unlisted.map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.display())).collect();
+    if scan.too_many {
+        notes.push(format!("more than {MAX_FILES} spec files, the rest is not looked at"));
+    }
+    notes
+}
