@@ -203,7 +203,10 @@ pub(super) fn command(
             ),
             Err(why) => {
                 let message = format!("`{}` {why}", shown(line));
-                to.push(Complaint::error(path, message).hint("write the command as a list of words"));
+                to.push(
+                    Complaint::error(path, message)
+                        .hint("give it its partner, or put the words of the command into a list"),
+                );
                 None
             }
         },

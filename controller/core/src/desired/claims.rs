@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use argus_crds::Complaint;
 
-use crate::desired::{Port, PortStrategy, Service};
+use crate::desired::{Port, PortStrategy, Role, Service};
 
 /// Complains about names that are taken twice in one file, and about host ports where they may not move.
 ///
@@ -22,7 +22,7 @@ pub(super) fn look(services: &[(String, Service)], strategy: PortStrategy, to: &
                     holder.name, service.name, service.container_name
                 );
                 to.push(
-                    Complaint::error(format!("{path}.container.name"), message)
+                    Complaint::error(place(path, service, "container.name"), message)
                         .hint("give each container a name of its own"),
                 );
             }
@@ -39,8 +39,8 @@ pub(super) fn look(services: &[(String, Service)], strategy: PortStrategy, to: &
                     service.name, other.name
                 );
                 to.push(
-                    Complaint::warning(format!("{path}.container.name"), message)
-                        .hint("DNS would answer with either of them; rename the container"),
+                    Complaint::warning(place(path, service, "container.name"), message)
+                        .hint("rename the container: DNS would answer with either of them"),
                 );
             }
         }
@@ -63,12 +63,22 @@ fn ports(services: &[(String, Service)], to: &mut Vec<Complaint>) {
                         "`{}` and `{}` both want the host port {wanted}/{}",
                         holder.name, service.name, port.protocol
                     );
-                    to.push(Complaint::error(format!("{path}.container.ports"), message).hint(
-                        "change one of them, or write `resilience.network.portConflictStrategy: auto`",
-                    ));
+                    to.push(
+                        Complaint::error(place(path, service, "container.ports"), message).hint(
+                            "change one of them, or write `resilience.network.portConflictStrategy: auto`",
+                        ),
+                    );
                 }
             }
         }
+    }
+}
+
+/// Where a claim stands: a mock has its port, and no container of its own in the file.
+fn place(path: &str, service: &Service, below: &str) -> String {
+    match service.role {
+        Role::Service => format!("{path}.{below}"),
+        Role::Mock => path.to_owned(),
     }
 }
 

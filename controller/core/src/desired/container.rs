@@ -12,6 +12,7 @@ use crate::desired::image::{self, Wanted};
 use crate::desired::peers::Peers;
 use crate::desired::template::{Filler, Later, fill_vars};
 use crate::desired::{Criticality, Port, Role, Service, check, mounts, needs, paths, policy, ports};
+use crate::ident::ResourceName;
 
 /// The engine refuses less.
 const LEAST_MEMORY: u64 = 6 * 1024 * 1024;
@@ -39,12 +40,13 @@ pub(super) fn of(
     } = declared;
     let container = written.container.as_ref();
     policy::look(written, path, to);
-    let name_path = match (&written.name, container) {
-        (Some(_), _) => format!("{path}.name"),
-        (None, Some(_)) => format!("{path}.container.name"),
-        (None, None) => path.clone(),
+    let name = match (&written.name, container) {
+        (Some(_), _) => identity::service(name, "service", &format!("{path}.name"), to),
+        // Named after the container: what is wrong with that name is said once.
+        (None, Some(container)) if ResourceName::new(container.name.as_str()).is_err() => None,
+        (None, Some(_)) => identity::service(name, "service", &format!("{path}.container.name"), to),
+        (None, None) => None,
     };
-    let name = identity::service(name, "service", &name_path, to);
     let Some(container) = container else {
         let message = format!("service `{}` has no `container`", shown(declared.name));
         to.push(Complaint::error(path.as_str(), message).hint("add `container: {name: …}`"));
@@ -146,7 +148,7 @@ fn container_name(
     path: &str,
     identity: &Identity,
     to: &mut Vec<Complaint>,
-) -> Option<crate::ident::ResourceName> {
+) -> Option<ResourceName> {
     let path = format!("{path}.name");
     identity::resource(&container.name, "container", &path, to)?;
     identity::resource(&identity.on_engine(&container.name), "container", &path, to)

@@ -90,11 +90,9 @@ fn build(
         site,
         to,
     )?;
-    let digest = site
-        .build_digests
-        .get(service.as_str())
-        .cloned()
-        .unwrap_or_else(|| hash_of(written));
+    // Arguments and the choice of the Dockerfile make another image out of the same contents.
+    let contents = site.build_digests.get(service.as_str()).cloned();
+    let digest = hash_of(&(contents.unwrap_or_else(|| hash_of(written)), &dockerfile, &args));
     Some(Build {
         tag: tag?,
         context,

@@ -7,7 +7,9 @@ use crate::desired::identity::shown;
 /// Complains about everything that a service asks for and never gets.
 pub(super) fn look(service: &Service, path: &str, to: &mut Vec<Complaint>) {
     let mut refuse = |key: &str, message: String| {
-        let hint = format!("POLICY_VIOLATION: it gives the container the host; leave `{key}` out");
+        let hint = format!(
+            "POLICY_VIOLATION: containers are kept apart from the host and from each other; leave `{key}` out"
+        );
         to.push(Complaint::error(format!("{path}.{key}"), message).hint(hint));
     };
     if service.privileged {
@@ -42,7 +44,7 @@ pub(super) fn look(service: &Service, path: &str, to: &mut Vec<Complaint>) {
     ];
     for (key, mode, what) in modes {
         match mode.as_deref() {
-            None | Some("" | "private" | "default") => {}
+            None | Some("" | "private" | "default" | "bridge") => {}
             Some(mode) => refuse(
                 key,
                 format!(

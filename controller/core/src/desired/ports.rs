@@ -177,7 +177,7 @@ fn sides(numbers: &str) -> Result<Sides<'_>, BadPort> {
 
 /// Both ends of a range, or one number twice; `None` for the number 0, which stands for any port.
 fn range(text: &str) -> Result<Option<(u16, u16)>, BadPort> {
-    let Some((first, last)) = text.split_once('-') else {
+    let Some((first, last)) = text.split_once('-').filter(|(first, _)| !first.is_empty()) else {
         let port = number(text)?;
         return Ok((port != 0).then_some((port, port)));
     };
@@ -280,7 +280,7 @@ mod tests {
             ("70000:80", "holds `70000`, which is no port number"),
             ("80:65536", "holds `65536`, which is no port number"),
             ("+80:80", "holds `+80`, which is no port number"),
-            ("-1:80", "holds ``, which is no port number"),
+            ("-1:80", "holds `-1`, which is no port number"),
             ("0-5:0-5", "holds `0`, which is no port number"),
             (
                 "8002-8000:80",

@@ -13,8 +13,8 @@ use crate::desired::peers::Peers;
 pub enum Piece<'a> {
     /// Stands for itself.
     Text(&'a str),
-    /// What stands between `{{` and `}}`, without blanks around it.
-    Slot(&'a str),
+    /// What stands between `{{` and `}}` without blanks around it, and the whole as written.
+    Slot(&'a str, &'a str),
 }
 
 /// A text cut at its `{{…}}`. A pair of braces without its partner, or with nothing or a line break inside, is text.
@@ -34,7 +34,7 @@ pub fn pieces(text: &str) -> Vec<Piece<'_>> {
         if open > 0 {
             pieces.push(Piece::Text(&rest[..open]));
         }
-        pieces.push(Piece::Slot(inner));
+        pieces.push(Piece::Slot(inner, &rest[open..close + 2]));
         rest = &rest[close + 2..];
         from = 0;
     }
@@ -46,14 +46,15 @@ pub fn pieces(text: &str) -> Vec<Piece<'_>> {
 
 /// Whether the text holds any `{{…}}`.
 pub fn has_slots(text: &str) -> bool {
-    pieces(text).iter().any(|piece| matches!(piece, Piece::Slot(_)))
+    pieces(text).iter().any(|piece| matches!(piece, Piece::Slot(..)))
 }
 
-/// The same text without blanks inside its braces, so that a slot is one word.
+/// The same text without blanks inside the braces that mean something here, so that a slot is one word.
 pub(super) fn tight(text: &str) -> String {
     let piece = |piece: Piece<'_>| match piece {
         Piece::Text(text) => text.to_owned(),
-        Piece::Slot(slot) => format!("{{{{{slot}}}}}"),
+        Piece::Slot(slot, _) if is_ours(slot) => format!("{{{{{slot}}}}}"),
+        Piece::Slot(_, raw) => raw.to_owned(),
     };
     pieces(text).into_iter().map(piece).collect()
 }
@@ -97,7 +98,7 @@ impl Filler<'_> {
         for piece in pieces(text) {
             match piece {
                 Piece::Text(text) => filled.push_str(text),
-                Piece::Slot(slot) => {
+                Piece::Slot(slot, raw) => {
                     let value = match slot.strip_prefix("config.") {
                         Some(name) => var(name),
                         None => self.value(slot, later, path, to),
@@ -105,7 +106,14 @@ impl Filler<'_> {
                     if value.is_none() && !is_for_later(slot) {
                         to.push(self.unresolved(slot, path));
                     }
-                    let value = value.unwrap_or_else(|| format!("{{{{{slot}}}}}"));
+                    // The renderer looks for references without blanks.
+                    let value = value.unwrap_or_else(|| {
+                        if is_for_later(slot) {
+                            format!("{{{{{slot}}}}}")
+                        } else {
+                            raw.to_owned()
+                        }
+                    });
                     if filled.len() + value.len() > LONGEST {
                         let message = "the text grows beyond 128 KiB once its templates are filled in";
                         to.push(
@@ -185,9 +193,13 @@ impl Filler<'_> {
                 "put `{name}` into the `.env` beside the file, or let the controller pass it with `--env-allow {name}`"
             )
         } else if let Some(name) = slot.strip_prefix("config.") {
-            match did_you_mean(name, self.vars.keys().map(String::as_str)) {
-                hint if hint.starts_with("there is") => format!("add `{name}` to the `vars` of this service"),
-                hint => hint,
+            let vars = self.vars.keys().map(String::as_str);
+            if self.vars.contains_key(name) {
+                format!("`{name}` names itself in the end: give it a value of its own")
+            } else if self.vars.is_empty() {
+                format!("add `{name}` to the `vars` of this service")
+            } else {
+                did_you_mean(name, vars)
             }
         } else {
             "known are `env.NAME`, `config.NAME`, `ports.SERVICE.PORT`, `services.NAME.url`, `timestamp`, `uuid`, `date`"
@@ -196,6 +208,12 @@ impl Filler<'_> {
         let message = format!("`{{{{{slot}}}}}` does not resolve and stays as written");
         Complaint::warning(path, message).hint(hint)
     }
+}
+
+/// Whether a slot has a meaning in this format at all.
+fn is_ours(slot: &str) -> bool {
+    let plain = matches!(slot, "timestamp" | "uuid" | "date");
+    plain || slot.starts_with("env.") || slot.starts_with("config.") || is_for_later(slot)
 }
 
 /// Whether a slot is about ports, which are known to the renderer only.
@@ -268,19 +286,32 @@ mod tests {
         let cases: [(&str, &[Piece<'_>]); 9] = [
             ("", &[]),
             ("plain {x}", &[Text("plain {x}")]),
-            ("{{env.X}}", &[Slot("env.X")]),
+            ("{{env.X}}", &[Slot("env.X", "{{env.X}}")]),
             (
                 "a{{ uuid }}b{{date}}",
-                &[Text("a"), Slot("uuid"), Text("b"), Slot("date")],
+                &[
+                    Text("a"),
+                    Slot("uuid", "{{ uuid }}"),
+                    Text("b"),
+                    Slot("date", "{{date}}"),
+                ],
             ),
             ("{{open", &[Text("{{open")]),
             ("{{}}", &[Text("{{}}")]),
-            ("{{}}{{x}}", &[Text("{{}}"), Slot("x")]),
+            ("{{}}{{x}}", &[Text("{{}}"), Slot("x", "{{x}}")]),
             ("{{a\nb}}", &[Text("{{a\nb}}")]),
-            ("}}{{x}}", &[Text("}}"), Slot("x")]),
+            ("}}{{x}}", &[Text("}}"), Slot("x", "{{x}}")]),
         ];
         for (text, expected) in cases {
             assert_eq!(pieces(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn only_what_means_something_here_is_tightened() {
+        assert_eq!(
+            tight("a {{ env.X }} {{ .Go }} {{ ports.a.1 }}"),
+            "a {{env.X}} {{ .Go }} {{ports.a.1}}"
+        );
     }
 }

@@ -1,0 +1,142 @@
+//! Whole files through reading and admission, compared with what stands beside them; `UPDATE=1` writes that anew.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use argus_core::desired::admit::{Admission, SpecSite, admit};
+use argus_core::time::Timestamp;
+use argus_crds::{Complaint, yaml};
+
+const FILE: &str = "e2e.yaml";
+
+fn site() -> SpecSite {
+    SpecSite {
+        directory: "/specs/shop".to_owned(),
+        env_vars: BTreeMap::from([
+            ("LEVEL".to_owned(), "seven".to_owned()),
+            ("HOME".to_owned(), "/".to_owned()),
+        ]),
+        now: Timestamp(1_700_000_000_123),
+        uuid: "6f2c1c7e-0000-4000-8000-000000000001".to_owned(),
+        build_digests: BTreeMap::new(),
+        allow_mounts: vec!["/opt/shared/".to_owned()],
+    }
+}
+
+/// The files of one folder of the corpus, sorted.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus")
+        .join(folder);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    files.sort();
+    files
+}
+
+/// What came of a file, and all complaints about it with their places, in the order of the file.
+fn process(path: &Path) -> (Admission, Vec<Complaint>, String) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let reading = yaml::read(FILE, text.as_bytes());
+    let spec = reading
+        .spec
+        .unwrap_or_else(|| panic!("{}: {:#?}", path.display(), reading.complaints));
+    let admission = admit(&spec, &site());
+    let mut all = reading.complaints;
+    all.extend(
+        admission
+            .complaints
+            .iter()
+            .map(|complaint| reading.source.placed(complaint.clone())),
+    );
+    all.sort_by_key(|complaint| complaint.place);
+    let rendered = argus_crds::render(FILE, &text, &all);
+    (admission, all, rendered)
+}
+
+/// Compares with the file beside it; collects what differs.
+fn compare(path: &Path, ending: &str, found: &str, differing: &mut Vec<String>) {
+    let golden = path.with_extension(ending);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&golden, found).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+    if expected != found {
+        differing.push(format!(
+            "{}\nexpected:\n{expected}\nfound:\n{found}",
+            golden.display()
+        ));
+    }
+}
+
+#[test]
+fn a_refused_file_says_everything_that_is_wrong_with_it() {
+    let mut differing = Vec::new();
+    let files = files("refused");
+    assert!(files.len() >= 60, "{} files", files.len());
+    for path in files {
+        let (admission, complaints, rendered) = process(&path);
+        let name = path.display();
+        assert!(admission.desired.is_none(), "{name} is admitted");
+        assert!(
+            admission.complaints.iter().any(Complaint::is_error),
+            "{name} is refused without a word"
+        );
+        for complaint in &complaints {
+            assert!(complaint.place.is_some(), "{name}: no place: {complaint:?}");
+            assert!(complaint.hint.is_some(), "{name}: no hint: {complaint:?}");
+        }
+        compare(&path, "txt", &rendered, &mut differing);
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn a_warned_file_is_admitted_all_the_same() {
+    let mut differing = Vec::new();
+    for path in files("warned") {
+        let (admission, complaints, rendered) = process(&path);
+        let name = path.display();
+        assert!(admission.desired.is_some(), "{name}: {rendered}");
+        assert!(!complaints.is_empty(), "{name} has no warning");
+        assert!(
+            complaints.iter().all(|complaint| complaint.place.is_some()),
+            "{name}: {complaints:#?}"
+        );
+        compare(&path, "txt", &rendered, &mut differing);
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn an_admitted_file_becomes_what_stands_beside_it() {
+    let mut differing = Vec::new();
+    for path in files("admitted") {
+        let (admission, complaints, rendered) = process(&path);
+        assert!(complaints.is_empty(), "{}: {rendered}", path.display());
+        let desired = admission.desired.unwrap();
+        let json = serde_json::to_string_pretty(&desired).unwrap() + "\n";
+        compare(&path, "json", &json, &mut differing);
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn complaints_keep_the_style_of_words_for_people() {
+    for path in files("refused").into_iter().chain(files("warned")) {
+        let (admission, _, _) = process(&path);
+        for Complaint { message, hint, .. } in admission.complaints {
+            let hint = hint.unwrap_or_default();
+            for text in [&message, &hint] {
+                let shout = text.starts_with("POLICY_VIOLATION") || text.starts_with("SPEC_CONFLICT");
+                let first = text.chars().next().unwrap();
+                assert!(shout || !first.is_uppercase() && !text.ends_with('.'), "{text}");
+                assert!(!text.contains('\n') && text.chars().count() < 300, "{text}");
+            }
+        }
+    }
+}
