@@ -1,5 +1,7 @@
 //! Whole files through reading and admission, compared with what stands beside them; `UPDATE=1` writes that anew.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -139,4 +141,33 @@ fn complaints_keep_the_style_of_words_for_people() {
             }
         }
     }
+}
+
+#[test]
+fn every_example_is_admitted_without_a_word() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut folders = vec![examples];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry
+                .extension()
+                .is_some_and(|ending| ending == "yaml" || ending == "yml")
+            {
+                let (admission, complaints, rendered) = process(&entry);
+                assert!(
+                    admission.desired.is_some() && complaints.is_empty(),
+                    "{}: {rendered}",
+                    entry.display()
+                );
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 0, "there are no examples");
 }

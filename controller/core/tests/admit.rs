@@ -1,0 +1,337 @@
+//! What a revision depends on, what two files cannot both have, and the defaults of a bare file.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use argus_core::backoff::Growth;
+use argus_core::desired::admit::{Admission, SpecSite, admit};
+use argus_core::desired::conflict::conflicts;
+use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, SpentMode};
+use argus_core::ident::{EnvName, Hash};
+use argus_core::time::Timestamp;
+use argus_crds::yaml;
+
+fn site() -> SpecSite {
+    SpecSite {
+        directory: "/specs".to_owned(),
+        now: Timestamp(1_700_000_000_000),
+        ..SpecSite::default()
+    }
+}
+
+fn admission(text: &str, site: &SpecSite) -> Admission {
+    let reading = yaml::read("e2e.yaml", text.as_bytes());
+    admit(
+        &reading
+            .spec
+            .unwrap_or_else(|| panic!("{:#?}", reading.complaints)),
+        site,
+    )
+}
+
+fn desired(text: &str, site: &SpecSite) -> Desired {
+    let admission = admission(text, site);
+    admission
+        .desired
+        .unwrap_or_else(|| panic!("{:#?}", admission.complaints))
+}
+
+const TWO: &str = r#"
+project: {name: shop}
+services:
+  api:
+    image: demo:1
+    dependsOn: [db]
+    container: {name: shop-api, ports: ["8080:80"], environment: {A: "1", B: "{{env.X}}"}}
+  db:
+    image: demo:1
+    container: {name: shop-db, environment: {C: "{{uuid}}"}}
+"#;
+
+#[test]
+fn a_bare_file_gets_the_defaults_of_the_format() {
+    let desired = desired(
+        "project: {name: My Shop}\nservice: {image: demo, container: {name: app}}",
+        &site(),
+    );
+    assert_eq!(desired.env.as_str(), "my-shop");
+    assert_eq!(desired.network.as_str(), "argusai-my-shop-network");
+    assert_eq!(
+        (desired.ports.low, desired.ports.high, desired.ports.strategy),
+        (9000, 9999, PortStrategy::Auto)
+    );
+    let restart = &desired.restart;
+    assert_eq!(
+        (restart.enabled, restart.max_restarts, restart.growth),
+        (true, 3, Growth::Exponential)
+    );
+    let times = [
+        restart.delay,
+        restart.max_delay,
+        restart.window,
+        restart.reset_after,
+    ]
+    .map(|time| time.as_secs());
+    assert_eq!((times, restart.mode), ([2, 60, 300, 60], SpentMode::GiveUp));
+    let app = &desired.services.values().next().unwrap();
+    assert_eq!((app.name.as_str(), app.container_name.as_str()), ("app", "app"));
+    assert_eq!(
+        (app.stop_grace, app.criticality),
+        (Duration::from_secs(10), Criticality::Recoverable)
+    );
+    assert!(app.probe.is_none() && !app.one_shot && !desired.delete_volumes && desired.notes.is_empty());
+}
+
+#[test]
+fn the_order_of_keys_does_not_change_the_revision() {
+    let other = r#"
+services:
+  db:
+    container: {environment: {C: "{{uuid}}"}, name: shop-db}
+    image: demo:1
+  api:
+    container: {environment: {B: "{{env.X}}", A: "1"}, ports: ["8080:80"], name: shop-api}
+    dependsOn: [db]
+    image: demo:1
+project: {name: shop}
+"#;
+    assert_eq!(desired(TWO, &site()).revision, desired(other, &site()).revision);
+}
+
+#[test]
+fn the_short_and_the_long_form_of_one_service_are_the_same_revision() {
+    let short = "project: {name: shop}\nservice: {image: demo, container: {name: app}}";
+    let list = "project: {name: shop}\nservices: [{name: app, image: demo, container: {name: app}}]";
+    let map = "project: {name: shop}\nservices: {app: {image: demo, container: {name: app}}}";
+    let revision = desired(short, &site()).revision;
+    assert_eq!(
+        [desired(list, &site()).revision, desired(map, &site()).revision],
+        [revision.clone(), revision]
+    );
+}
+
+#[test]
+fn one_variable_changes_its_own_service_and_the_revision_only() {
+    let before = desired(TWO, &site());
+    let after = desired(&TWO.replace("A: \"1\"", "A: \"2\""), &site());
+    assert_ne!(before.revision, after.revision);
+    let changed: Vec<_> = before
+        .services
+        .values()
+        .filter(|service| after.services[&service.name] != **service)
+        .collect();
+    assert_eq!(
+        changed
+            .iter()
+            .map(|service| service.name.as_str())
+            .collect::<Vec<_>>(),
+        ["api"]
+    );
+    let mut same = after.clone();
+    same.services.clone_from(&before.services);
+    same.revision = before.revision.clone();
+    assert_eq!(same, before);
+}
+
+#[test]
+fn what_the_site_gives_changes_what_names_it_and_nothing_else() {
+    let base = site();
+    let changed = |change: &dyn Fn(&mut SpecSite)| {
+        let mut site = base.clone();
+        change(&mut site);
+        let (before, after) = (desired(TWO, &base), desired(TWO, &site));
+        let differing = before
+            .services
+            .values()
+            .filter(|service| after.services[&service.name] != **service);
+        let names: Vec<String> = differing.map(|service| service.name.to_string()).collect();
+        assert_eq!(names.is_empty(), before.revision == after.revision);
+        names.join(" ")
+    };
+    assert_eq!(changed(&|site| site.uuid = "u".to_owned()), "db");
+    assert_eq!(
+        changed(&|site| drop(site.env_vars.insert("X".to_owned(), "x".to_owned()))),
+        "api"
+    );
+    assert_eq!(
+        changed(&|site| drop(site.env_vars.insert("Y".to_owned(), "y".to_owned()))),
+        ""
+    );
+    assert_eq!(changed(&|site| site.now = Timestamp(1)), "");
+    assert_eq!(changed(&|site| site.allow_mounts.push("/opt".to_owned())), "");
+}
+
+#[test]
+fn notes_say_nothing_about_what_has_to_run() {
+    let noted = format!("{TWO}\ndashboard: {{port: 1}}\n");
+    let (plain, noted) = (desired(TWO, &site()), desired(&noted, &site()));
+    assert_eq!((noted.notes.len(), plain.revision), (1, noted.revision));
+}
+
+#[test]
+fn a_build_is_another_when_its_contents_its_arguments_or_its_dockerfile_are() {
+    let text =
+        "project: {name: shop}\nservice: {build: {context: ., args: {V: \"1\"}}, container: {name: app}}";
+    let digest = |text: &str, contents: Option<&str>| {
+        let mut site = site();
+        let contents = contents.map(|contents| ("app".to_owned(), Hash::new(contents).unwrap()));
+        site.build_digests.extend(contents);
+        match &desired(text, &site).services.values().next().unwrap().image {
+            Image::Built(build) => build.digest.clone(),
+            Image::Named(name) => panic!("{name}"),
+        }
+    };
+    let base = digest(text, Some("aa"));
+    assert_eq!(base, digest(text, Some("aa")));
+    let others = [
+        digest(text, Some("bb")),
+        digest(text, None),
+        digest(&text.replace("\"1\"", "\"2\""), Some("aa")),
+        digest(
+            &text.replace("context: .", "context: ., dockerfile: ./Other"),
+            Some("aa"),
+        ),
+    ];
+    assert!(!others.contains(&base), "{others:?}");
+}
+
+#[test]
+fn templates_cannot_grow_a_file_without_bound() {
+    let mut vars = format!("v0: \"{}\"", "x".repeat(100));
+    for n in 1..30 {
+        use std::fmt::Write;
+        let before = n - 1;
+        write!(
+            vars,
+            ", v{n}: \"{{{{config.v{before}}}}}{{{{config.v{before}}}}}\""
+        )
+        .unwrap();
+    }
+    let text = format!(
+        "project: {{name: shop}}\nservice: {{image: demo, vars: {{{vars}}}, container: {{name: app, environment: {{A: \"{{{{config.v29}}}}\"}}}}}}"
+    );
+    let admission = admission(&text, &site());
+    assert!(admission.desired.is_none());
+    assert!(
+        admission.complaints.iter().any(|c| c.message.contains("128 KiB")),
+        "{:#?}",
+        admission.complaints
+    );
+}
+
+#[test]
+fn a_chain_of_500_services_is_admitted_and_one_more_is_not() {
+    let chain = |length: usize| {
+        let mut text = "project: {name: chain}\nservices:\n".to_owned();
+        for n in 0..length {
+            use std::fmt::Write;
+            let needs = if n == 0 {
+                String::new()
+            } else {
+                format!("dependsOn: [s{}], ", n - 1)
+            };
+            writeln!(text, "  s{n}: {{image: demo, {needs}container: {{name: c{n}}}}}").unwrap();
+        }
+        text
+    };
+    assert_eq!(desired(&chain(500), &site()).services.len(), 500);
+    let circle = chain(500).replace("s0: {image: demo, ", "s0: {image: demo, dependsOn: [s499], ");
+    assert!(admission(&circle, &site()).desired.is_none());
+    let reading = yaml::read("e2e.yaml", chain(501).as_bytes());
+    assert!(
+        reading
+            .spec
+            .is_none_or(|spec| admit(&spec, &site()).desired.is_none())
+    );
+}
+
+fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
+    let one = |(path, text): &(&str, &str)| {
+        let desired = desired(text, &site());
+        let accepted = Accepted {
+            desired,
+            spec_path: (*path).to_owned(),
+            accepted_at: Timestamp(0),
+        };
+        (accepted.desired.env.clone(), accepted)
+    };
+    files.iter().map(one).collect()
+}
+
+#[test]
+fn what_another_file_holds_is_refused_with_the_name_of_that_file() {
+    let file = |name: &str, container: &str, volume: &str, network: &str| {
+        format!(
+            "project: {{name: {name}}}\nnetwork: {{name: {network}}}\nservice: {{image: demo, container: {{name: {container}, volumes: [\"{volume}:/d\"]}}}}"
+        )
+    };
+    let held = accepted(&[("a.e2e.yaml", &file("a", "app", "data", "net"))]);
+    let cases = [
+        (
+            file("a", "other", "other", "other"),
+            "environment `a` is already described by `a.e2e.yaml`",
+        ),
+        (
+            file("b", "app", "x", "y"),
+            "the container name `app` of service `app` is held by environment `a` in `a.e2e.yaml`",
+        ),
+        (
+            file("b", "x", "data", "y"),
+            "the volume `data` is held by environment `a` in `a.e2e.yaml`",
+        ),
+        (
+            file("b", "x", "y", "net"),
+            "the network `net` is held by environment `a` in `a.e2e.yaml`",
+        ),
+    ];
+    for (text, expected) in cases {
+        let found = conflicts(&held, &desired(&text, &site()), "b.e2e.yaml");
+        let messages: Vec<_> = found.iter().map(|complaint| complaint.message.as_str()).collect();
+        assert_eq!(messages, [expected]);
+        assert!(
+            found[0].hint.as_ref().unwrap().starts_with("SPEC_CONFLICT: "),
+            "{found:?}"
+        );
+    }
+    assert_eq!(
+        conflicts(
+            &held,
+            &desired(&file("b", "app", "data", "net"), &site()),
+            "b.e2e.yaml"
+        )
+        .len(),
+        3
+    );
+    assert_eq!(
+        conflicts(&held, &desired(&file("b", "x", "y", "z"), &site()), "b.e2e.yaml"),
+        []
+    );
+}
+
+#[test]
+fn a_file_does_not_conflict_with_its_own_earlier_revision() {
+    let held = accepted(&[("a.e2e.yaml", TWO)]);
+    assert_eq!(conflicts(&held, &desired(TWO, &site()), "a.e2e.yaml"), []);
+    let renamed = desired(&TWO.replace("name: shop}", "name: store}"), &site());
+    assert_eq!(conflicts(&held, &renamed, "a.e2e.yaml"), []);
+    assert_eq!(conflicts(&held, &renamed, "b.e2e.yaml").len(), 2);
+}
+
+#[test]
+fn two_work_trees_of_one_project_live_side_by_side() {
+    let tree = |name: &str| format!("{TWO}\nisolation: {{namespace: {name}}}\n");
+    let held = accepted(&[("a.e2e.yaml", &tree("one"))]);
+    assert_eq!(
+        conflicts(&held, &desired(&tree("two"), &site()), "b.e2e.yaml"),
+        []
+    );
+    let same = conflicts(&held, &desired(&tree("one"), &site()), "b.e2e.yaml");
+    assert_eq!(
+        same.iter()
+            .map(|complaint| complaint.path.as_str())
+            .collect::<Vec<_>>(),
+        ["isolation.namespace"]
+    );
+}

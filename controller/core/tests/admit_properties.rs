@@ -1,0 +1,178 @@
+//! What holds for every file, however it was mangled.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+
+use argus_core::desired::Desired;
+use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::desired::hash::revision_of;
+use argus_crds::{Complaint, E2eSpec, yaml};
+use proptest::prelude::*;
+use serde_json::Value;
+
+const NASTY: [&str; 28] = [
+    "",
+    " ",
+    "../x",
+    "a/b",
+    "{{",
+    "{{env.X}}",
+    "{{config.a}}",
+    "{{ports.api.80}}",
+    "{{services.db.url}}",
+    "8080:80",
+    "[::1]:1-9:1-9/udp",
+    "65535-65535",
+    ":",
+    "::",
+    "/",
+    "/var/run/docker.sock:/x",
+    "./a:/b:ro",
+    "a:/b",
+    "'",
+    "\"\\",
+    "日本",
+    "\u{0}",
+    "host",
+    "db",
+    "api",
+    "0s",
+    "{{config.{{config.a}}}}",
+    "é{{uuid}}é",
+];
+
+fn seeds() -> Vec<(String, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/admitted");
+    let files = ["everything", "probes", "wild", "mocks-only"];
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(folder.join(name).with_extension("yaml")).unwrap();
+        let spec = yaml::read(name, text.as_bytes()).spec.unwrap();
+        (text, serde_json::to_value(spec).unwrap())
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// Changes the `at`-th leaf below a value.
+fn change(value: &mut Value, at: &mut usize, new: &str) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| change(item, at, new)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| change(field, at, new)),
+        leaf => {
+            if *at == 0 {
+                *leaf = match leaf {
+                    Value::Number(_) => Value::from(new.len() * 7919 % 70_000),
+                    Value::Bool(flag) => Value::Bool(!*flag),
+                    _ => Value::from(new),
+                };
+            }
+            *at = at.wrapping_sub(1);
+        }
+    }
+}
+
+fn site() -> SpecSite {
+    SpecSite {
+        directory: "/specs/shop".to_owned(),
+        uuid: "u".to_owned(),
+        ..SpecSite::default()
+    }
+}
+
+/// What the rest of the brain relies on.
+fn trusted(desired: &Desired) {
+    assert_eq!(desired.revision, revision_of(desired));
+    let json = serde_json::to_string(desired).unwrap();
+    assert_eq!(
+        &serde_json::from_str::<Desired>(&json).unwrap(),
+        desired,
+        "every name passes its own check"
+    );
+    let mut containers = std::collections::BTreeSet::new();
+    for (name, service) in &desired.services {
+        assert_eq!(name, &service.name);
+        assert!(
+            containers.insert(&service.container_name),
+            "two containers called {}",
+            service.container_name
+        );
+        for need in &service.depends_on {
+            assert!(
+                &need.service != name && desired.services.contains_key(&need.service),
+                "{need:?}"
+            );
+        }
+        let mut ports = std::collections::BTreeSet::new();
+        for port in &service.ports {
+            assert!(port.container != 0 && port.wanted != Some(0));
+            assert!(ports.insert((port.container, port.protocol)));
+        }
+    }
+    assert!(desired.ports.low <= desired.ports.high && desired.ports.low >= 1024);
+}
+
+fn look(spec: &E2eSpec) {
+    let admission = admit(spec, &site());
+    assert_eq!(
+        admission,
+        admit(spec, &site()),
+        "the same file has the same outcome"
+    );
+    let refused = admission.complaints.iter().any(Complaint::is_error);
+    assert_eq!(
+        admission.desired.is_none(),
+        refused,
+        "{:#?}",
+        admission.complaints
+    );
+    if let Some(desired) = &admission.desired {
+        trusted(desired);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_in_any_place_makes_admission_panic(
+        seed in 0..4usize,
+        changes in prop::collection::vec((0..160usize, prop_oneof![
+            prop::sample::select(NASTY.to_vec()).prop_map(str::to_owned), ".{0,40}", "[a-z0-9:./\\-\\[\\]{} ]{0,20}",
+        ]), 1..6),
+    ) {
+        let mut value = seeds().swap_remove(seed).1;
+        for (mut at, new) in changes {
+            change(&mut value, &mut at, &new);
+        }
+        if let Ok(spec) = serde_json::from_value::<E2eSpec>(value) {
+            look(&spec);
+        }
+    }
+
+    #[test]
+    fn no_mangled_file_makes_admission_panic(
+        seed in 0..4usize,
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8), 1..5),
+    ) {
+        let text = seeds().swap_remove(seed).0;
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for (at, how) in cuts {
+            let at = at.index(lines.len());
+            match how {
+                0 => drop(lines.remove(at)),
+                1 => lines.insert(at, lines[at].clone()),
+                2 => lines.truncate(at + 1),
+                _ => {
+                    let half = lines[at].chars().count() / 2;
+                    lines[at] = lines[at].chars().take(half).collect();
+                }
+            }
+            if lines.is_empty() {
+                break;
+            }
+        }
+        if let Some(spec) = yaml::read("e2e.yaml", lines.join("\n").as_bytes()).spec {
+            look(&spec);
+        }
+    }
+}
