@@ -16,9 +16,11 @@ pub mod engine;
 pub mod http;
 pub mod image;
 pub mod proxy;
+pub mod registry;
 pub mod stage;
 pub mod wait;
 
 pub use controller::{Controller, RunOptions};
 pub use engine::{Options, PrivateEngine};
 pub use proxy::Proxy;
+pub use registry::Registry;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use argus_tests::proxy::{Fault, class_of};
-use argus_tests::{Options, PrivateEngine, Proxy, http, wait};
+use argus_tests::{Options, PrivateEngine, Proxy, Registry, http, wait};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -89,6 +89,17 @@ fn a_killed_daemon_comes_back_with_what_it_had() {
     wait::until(LIMIT, "a thawed daemon answers", || {
         engine.answers().then_some(())
     });
+}
+
+#[test]
+fn a_registry_takes_and_gives_images() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image("pushed:local", &[]);
+    let registry = Registry::start(engine, 5055);
+    let name = registry.push(engine, "pushed:local");
+    assert!(!engine.docker(&["image", "inspect", &name]).status.success());
+    engine.docker_ok(&["pull", "-q", &name]);
+    assert!(engine.docker(&["image", "inspect", &name]).status.success());
 }
 
 #[test]

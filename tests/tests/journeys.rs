@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_tests::stage::{IMAGE, LIMIT, condition, engine, images, incarnations, page, running, shop, text};
-use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
+use argus_tests::{Controller, Options, PrivateEngine, Proxy, Registry, RunOptions, wait};
 use serde_json::Value;
 
 fn through(proxy: &Proxy) -> RunOptions {
@@ -233,6 +233,24 @@ services:
     let migrate = engine.inspect("built-migrate").expect("it stays to be seen");
     assert_eq!(migrate["State"]["ExitCode"], 0);
     assert!(text(&migrate["State"]["FinishedAt"]) <= text(&app["State"]["StartedAt"]));
+}
+
+#[test]
+fn an_image_is_pulled_from_a_registry_and_a_missing_one_is_said() {
+    let engine = engine();
+    let registry = Registry::start(engine, 5050);
+    engine.make_web_image("pulled:1", "hello");
+    let name = registry.push(engine, "pulled:1");
+    engine.docker_ok(&["rmi", "pulled:1"]);
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = |image: &str| shop("pulled", 18190, "one").replace(IMAGE, image);
+    argus.write_spec("e2e.yaml", &spec(&format!("{}/absent:1", registry.address)));
+    argus.wait_status("pulled", LIMIT, "names the missing image", |now| {
+        now.to_string().contains("IMAGE_NOT_FOUND")
+    });
+    argus.write_spec("e2e.yaml", &spec(&name));
+    argus.wait_ready("pulled", LIMIT);
+    assert_eq!(page(engine, 18190).as_deref(), Some("hello"));
 }
 
 #[test]
