@@ -1,1 +1,122 @@
-//! placeholder
+//! The Docker backend: eyes and hands for one engine, and the only crate that names its client.
+//!
+//! It decides nothing. [`watch`](Docker) reports what is there; `act` carries out exactly one call and says what
+//! came of it. Ownership is looked at again right before everything that changes an object.
+
+mod about;
+mod act;
+mod call;
+mod connect;
+mod create;
+mod dirty;
+mod error;
+mod exec;
+mod image;
+mod inspect;
+mod listeners;
+mod logs;
+mod own_stops;
+mod ownership;
+mod watch;
+
+use std::sync::Arc;
+
+use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::ident::ContainerId;
+use argus_core::observed::Sighting;
+use argus_core::outcome::{ActError, Done};
+use argus_core::plan::Act;
+use argus_core::time::Timestamp;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use tokio::sync::Notify;
+
+pub use connect::{BadEndpoint, Endpoint};
+pub use image::context::digest as context_digest;
+
+use connect::Connection;
+use own_stops::OwnStops;
+use ownership::ImageLabels;
+
+/// Tells the time; this crate never asks the system for it.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// One Docker engine. Making it connects to nothing: an engine that is down at boot is a normal state.
+#[derive(Clone)]
+pub struct Docker {
+    shared: Arc<Shared>,
+}
+
+/// What the eyes and the hands have in common.
+pub(crate) struct Shared {
+    pub(crate) connection: Connection,
+    pub(crate) now: Clock,
+    pub(crate) look_again: Notify,
+    pub(crate) own_stops: OwnStops,
+    pub(crate) image_labels: ImageLabels,
+}
+
+impl Docker {
+    /// The engine behind `endpoint`.
+    pub fn new(endpoint: Endpoint, now: Clock) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                connection: Connection::new(endpoint),
+                now,
+                look_again: Notify::new(),
+                own_stops: OwnStops::default(),
+                image_labels: ImageLabels::default(),
+            }),
+        }
+    }
+
+    /// How the engine is reached, for people.
+    pub fn endpoint(&self) -> String {
+        self.shared.connection.endpoint().to_string()
+    }
+
+    /// Whether the engine answers a ping within two seconds.
+    pub async fn ping(&self) -> Result<(), ActError> {
+        call::ping(&self.shared).await
+    }
+
+    /// Every host port that is taken on the engine's host, as far as it can be seen from here.
+    pub async fn taken_ports(&self) -> std::collections::BTreeSet<argus_core::ident::HostPort> {
+        listeners::look(&self.shared, None).await.busy()
+    }
+}
+
+impl std::fmt::Debug for Docker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Docker")
+            .field("endpoint", &self.endpoint())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Backend for Docker {
+    fn watch(&self) -> BoxStream<'static, Sighting> {
+        watch::sightings(self.shared.clone()).boxed()
+    }
+
+    fn look_again(&self) {
+        // A permit is kept until somebody waits for it, and many permits are one.
+        self.shared.look_again.notify_one();
+    }
+
+    async fn act(&self, act: &Act, progress: &dyn Progress) -> Result<Done, ActError> {
+        act::carry_out(&self.shared, act, progress).await
+    }
+
+    fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>> {
+        logs::lines(&self.shared, id, &query)
+    }
+
+    async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActError> {
+        exec::run(&self.shared, id, command).await
+    }
+
+    async fn about(&self) -> Result<About, ActError> {
+        about::ask(&self.shared).await
+    }
+}

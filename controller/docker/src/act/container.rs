@@ -1,0 +1,199 @@
+//! Acts on containers.
+
+use std::time::Duration;
+
+use argus_core::ident::{ContainerId, ResourceName};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
+use argus_core::observed::ContainerState;
+use argus_core::outcome::{ActError, Done};
+use argus_core::plan::ContainerSpec;
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RenameContainerOptionsBuilder,
+    StopContainerOptionsBuilder,
+};
+
+use super::port;
+use crate::Shared;
+use crate::call::{self, REMOVE, WRITE};
+use crate::create;
+use crate::error::Op;
+use crate::image::build::BUILD_DIGEST;
+use crate::ownership::{self, Held};
+
+/// The engine kills after the grace and then has some work to do.
+const AFTER_GRACE: Duration = Duration::from_secs(20);
+
+/// Creates a container, or adopts the one that an earlier try of the same made.
+pub(super) async fn create(
+    shared: &Shared,
+    name: &ResourceName,
+    spec: &ContainerSpec,
+) -> Result<Done, ActError> {
+    if !spec.build.is_empty() {
+        expect_build(shared, spec).await?;
+    }
+    let client = shared.connection.client()?;
+    let options = CreateContainerOptionsBuilder::default()
+        .name(name.as_str())
+        .build();
+    let call = client.create_container(Some(options), create::body(spec));
+    match call::within(Op::CreateContainer, WRITE, call).await {
+        Ok(created) => match ContainerId::new(created.id) {
+            Ok(id) => Ok(Done::Container(id)),
+            Err(bad) => Err(ActError::Unknown(bad.to_string())),
+        },
+        Err(ActError::NameTaken { holder }) => adopt(shared, name, spec, holder).await,
+        Err(other) => Err(other),
+    }
+}
+
+/// The tag may have been moved to another image since it was built.
+async fn expect_build(shared: &Shared, spec: &ContainerSpec) -> Result<(), ActError> {
+    let labels = ownership::ask_image(shared, &spec.image).await?;
+    match labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST)) {
+        Some(digest) if *digest == spec.build => Ok(()),
+        _ => Err(ActError::ImageMissing),
+    }
+}
+
+async fn adopt(
+    shared: &Shared,
+    name: &ResourceName,
+    spec: &ContainerSpec,
+    holder: String,
+) -> Result<Done, ActError> {
+    let Some(held) = ownership::look(shared, name.as_str()).await? else {
+        // It went between the refusal and the look, or its removal is not finished.
+        return Err(ActError::Busy(format!("the name is still held by {holder}")));
+    };
+    let owner = ownership::whose(shared, &held).await?;
+    let same = |key: &str| held.container.labels.get(key) == spec.labels.get(key);
+    let ours = owner.is_some()
+        && [ENVIRONMENT, SERVICE, SPEC_HASH, CONTROLLER]
+            .into_iter()
+            .all(same);
+    match (ours, held.container.state) {
+        (true, ContainerState::Removing | ContainerState::Dead) => Err(ActError::Busy(
+            "the container of an earlier try is being removed".to_owned(),
+        )),
+        (true, _) => Ok(Done::Container(held.container.id)),
+        (false, _) => Err(ActError::NameTaken {
+            holder: describe(&held, owner.is_some()),
+        }),
+    }
+}
+
+/// Who holds a name, for people.
+fn describe(held: &Held, made_by_argus: bool) -> String {
+    let container = &held.container;
+    let short: String = container.id.as_str().chars().take(12).collect();
+    let whose = match container.owner().filter(|_| made_by_argus) {
+        Some(owner) => format!(
+            "environment `{}`, controller `{}`",
+            owner.environment, owner.controller
+        ),
+        None => "a container that Argus did not make".to_owned(),
+    };
+    format!("`{}` ({short}): {whose}", container.name)
+}
+
+/// Starts a container; a refused port is looked at before anybody is told.
+pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, ActError> {
+    let held = ownership::own_container(shared, id)
+        .await?
+        .ok_or(ActError::Gone)?;
+    let client = shared.connection.client()?;
+    let call = client.start_container(id.as_str(), None);
+    match call::raw(Op::StartContainer, WRITE, call).await {
+        Ok(()) => Ok(Done::Ok),
+        Err(refusal) => {
+            let text = refusal.text();
+            match refusal.into_error(Op::StartContainer) {
+                ActError::PortTaken(refused) => Err(port::refused(shared, &held, refused.port, &text).await),
+                other => Err(other),
+            }
+        }
+    }
+}
+
+/// Stops a container: its stop signal, then SIGKILL after the grace.
+pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> Result<Done, ActError> {
+    if ownership::own_container(shared, id).await?.is_none() {
+        return Ok(Done::Ok);
+    }
+    let client = shared.connection.client()?;
+    let seconds = i32::try_from(create::whole_seconds(grace)).unwrap_or(i32::MAX);
+    let options = StopContainerOptionsBuilder::default().t(seconds).build();
+    let stopping = shared.own_stops.begin(id, grace, (shared.now)());
+    let call = client.stop_container(id.as_str(), Some(options));
+    let came = call::raw(Op::StopContainer, grace + AFTER_GRACE, call).await;
+    gone_is_done(came, Op::StopContainer).inspect(|_| stopping.done((shared.now)()))
+}
+
+/// Unfreezes a container.
+pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, ActError> {
+    ownership::own_container(shared, id)
+        .await?
+        .ok_or(ActError::Gone)?;
+    let client = shared.connection.client()?;
+    match call::raw(Op::UnpauseContainer, WRITE, client.unpause_container(id.as_str())).await {
+        Ok(()) => Ok(Done::Ok),
+        Err(refusal) if refusal.text().contains("is not paused") => Ok(Done::Ok),
+        Err(refusal) => Err(refusal.into_error(Op::UnpauseContainer)),
+    }
+}
+
+/// Gives a container another name.
+pub(super) async fn rename(shared: &Shared, id: &ContainerId, to: &ResourceName) -> Result<Done, ActError> {
+    let held = ownership::own_container(shared, id)
+        .await?
+        .ok_or(ActError::Gone)?;
+    if held.container.name == to.as_str() {
+        return Ok(Done::Ok);
+    }
+    let client = shared.connection.client()?;
+    let options = RenameContainerOptionsBuilder::default().name(to.as_str()).build();
+    match call::within(
+        Op::RenameContainer,
+        WRITE,
+        client.rename_container(id.as_str(), options),
+    )
+    .await
+    {
+        Ok(()) => Ok(Done::Ok),
+        Err(ActError::NameTaken { holder }) => Err(match ownership::look(shared, to.as_str()).await? {
+            Some(other) => {
+                let owner = ownership::whose(shared, &other).await?;
+                ActError::NameTaken {
+                    holder: describe(&other, owner.is_some()),
+                }
+            }
+            None => ActError::Busy(format!("the name is still held by {holder}")),
+        }),
+        Err(other) => Err(other),
+    }
+}
+
+/// Removes a container, running or not, with its anonymous volumes.
+pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, ActError> {
+    if ownership::own_container(shared, id).await?.is_none() {
+        return Ok(Done::Ok);
+    }
+    let client = shared.connection.client()?;
+    let options = RemoveContainerOptionsBuilder::default()
+        .force(true)
+        .v(true)
+        .build();
+    let stopping = shared.own_stops.begin(id, REMOVE, (shared.now)());
+    let call = client.remove_container(id.as_str(), Some(options));
+    let came = call::raw(Op::RemoveContainer, REMOVE, call).await;
+    gone_is_done(came, Op::RemoveContainer).inspect(|_| stopping.done((shared.now)()))
+}
+
+fn gone_is_done(came: Result<(), call::Refusal>, op: Op) -> Result<Done, ActError> {
+    match came {
+        Ok(()) => Ok(Done::Ok),
+        Err(refusal) if refusal.is_gone() => Ok(Done::Ok),
+        Err(refusal) => Err(refusal.into_error(op)),
+    }
+}

@@ -1,0 +1,222 @@
+//! Where the engine is, and a client for it that is made when it is first needed.
+
+mod discover;
+
+pub(crate) use discover::config_folder;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use argus_core::outcome::ActError;
+use bollard::{API_DEFAULT_VERSION, BollardRequest};
+use bytes::Bytes;
+use futures::FutureExt;
+use http_body_util::{BodyExt, Either, Full};
+
+/// Longer than any call may take: each call has its own deadline, and the client's knows only whole seconds.
+const CLIENT_TIMEOUT_SECONDS: u64 = 3600;
+
+/// Where an engine listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket of this machine.
+    Unix(PathBuf),
+    /// `host:port`, plain HTTP.
+    Tcp(String),
+}
+
+/// Why a text is not an endpoint that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadEndpoint {
+    /// A scheme that is not spoken here.
+    #[error("engine endpoint `{0}` is not unix://PATH, tcp://HOST:PORT or http://HOST:PORT")]
+    Scheme(String),
+    /// TLS is asked for.
+    #[error("engine endpoint `{0}` needs TLS, which is not supported; use an SSH tunnel to its socket")]
+    Tls(String),
+    /// The path is too long for a unix socket.
+    #[error("engine socket path `{0}` is longer than 107 bytes")]
+    TooLong(String),
+    /// The Docker context that is chosen does not exist.
+    #[error("docker context `{0}` is not found")]
+    NoContext(String),
+}
+
+impl Endpoint {
+    /// Reads `unix://PATH`, an absolute path, `tcp://HOST:PORT` or `http://HOST:PORT`.
+    pub fn parse(text: &str) -> Result<Self, BadEndpoint> {
+        let path = text
+            .strip_prefix("unix://")
+            .or_else(|| text.starts_with('/').then_some(text));
+        if let Some(path) = path.filter(|path| !path.is_empty()) {
+            if path.len() > 107 {
+                return Err(BadEndpoint::TooLong(path.to_owned()));
+            }
+            return Ok(Self::Unix(PathBuf::from(path)));
+        }
+        let address = text
+            .strip_prefix("tcp://")
+            .or_else(|| text.strip_prefix("http://"));
+        let address = address.map(|address| address.trim_end_matches('/'));
+        match address.filter(|address| !address.is_empty() && !address.contains('/')) {
+            Some(address) => Ok(Self::Tcp(address.to_owned())),
+            None if text.starts_with("https://") => Err(BadEndpoint::Tls(text.to_owned())),
+            None => Err(BadEndpoint::Scheme(text.to_owned())),
+        }
+    }
+
+    /// The engine to use: the one named, else `DOCKER_HOST`, else the current Docker context, else the default socket.
+    pub fn discover(named: Option<&str>) -> Result<Self, BadEndpoint> {
+        discover::find(named, |key| {
+            std::env::var(key).ok().filter(|value| !value.is_empty())
+        })
+    }
+
+    /// The socket's path, where it is one.
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::Unix(path) => Some(path),
+            Self::Tcp(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+/// A lazily made client. Once made it survives the socket's removal and return.
+pub(crate) struct Connection {
+    endpoint: Endpoint,
+    client: Mutex<Option<bollard::Docker>>,
+}
+
+impl Connection {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            client: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The client. Its making fails where the socket is absent; nothing was sent then.
+    pub(crate) fn client(&self) -> Result<bollard::Docker, ActError> {
+        let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = kept.as_ref() {
+            return Ok(client.clone());
+        }
+        let made = match &self.endpoint {
+            Endpoint::Unix(path) => bollard::Docker::connect_with_unix(
+                &path.to_string_lossy(),
+                CLIENT_TIMEOUT_SECONDS,
+                API_DEFAULT_VERSION,
+            ),
+            Endpoint::Tcp(address) => {
+                bollard::Docker::connect_with_http(address, CLIENT_TIMEOUT_SECONDS, API_DEFAULT_VERSION)
+            }
+        };
+        let client = made
+            .map_err(|error| ActError::Unreachable(error.to_string()))?
+            .with_request_modifier(refuse_duplicate_networks);
+        Ok(kept.insert(client).clone())
+    }
+
+    /// What tells one life of the socket from the next: (inode, change time). `None` where there is no socket.
+    pub(crate) fn socket_identity(&self) -> Option<(u64, i64)> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = std::fs::metadata(self.endpoint.socket()?).ok()?;
+        Some((
+            meta.ino(),
+            meta.ctime()
+                .wrapping_mul(1_000_000_000)
+                .wrapping_add(meta.ctime_nsec()),
+        ))
+    }
+}
+
+/// Docker 20.10 makes a second network of the same name unless told not to, and the client's model lost that field.
+fn refuse_duplicate_networks(request: BollardRequest) -> BollardRequest {
+    if !request.uri().path().ends_with("/networks/create") {
+        return request;
+    }
+    let (parts, body) = request.into_parts();
+    let body = match body {
+        Either::Left(full) => Either::Left(with_check_duplicate(full)),
+        stream @ Either::Right(_) => stream,
+    };
+    BollardRequest::from_parts(parts, body)
+}
+
+fn with_check_duplicate(body: Full<Bytes>) -> Full<Bytes> {
+    // A full body is there at once; if it were not, the request would go out as it is.
+    let Some(Ok(collected)) = body.clone().collect().now_or_never() else {
+        return body;
+    };
+    let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_slice(&collected.to_bytes()) else {
+        return body;
+    };
+    fields.insert("CheckDuplicate".to_owned(), serde_json::Value::Bool(true));
+    Full::new(Bytes::from(serde_json::Value::Object(fields).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_as_docker_writes_them() {
+        let unix = |path: &str| Ok(Endpoint::Unix(PathBuf::from(path)));
+        assert_eq!(
+            Endpoint::parse("unix:///var/run/docker.sock"),
+            unix("/var/run/docker.sock")
+        );
+        assert_eq!(Endpoint::parse("/run/d.sock"), unix("/run/d.sock"));
+        assert_eq!(
+            Endpoint::parse("tcp://10.0.0.1:2375"),
+            Ok(Endpoint::Tcp("10.0.0.1:2375".into()))
+        );
+        assert_eq!(Endpoint::parse("http://h:1/"), Ok(Endpoint::Tcp("h:1".into())));
+        assert!(matches!(Endpoint::parse("https://h:1"), Err(BadEndpoint::Tls(_))));
+        for bad in [
+            "",
+            "unix://",
+            "ssh://h",
+            "tcp://",
+            "npipe:////./pipe/x",
+            "tcp://h:1/x",
+        ] {
+            assert!(
+                matches!(Endpoint::parse(bad), Err(BadEndpoint::Scheme(_))),
+                "{bad}"
+            );
+        }
+        assert!(matches!(
+            Endpoint::parse(&format!("/{}", "x".repeat(108))),
+            Err(BadEndpoint::TooLong(_))
+        ));
+    }
+
+    #[test]
+    fn a_socket_that_is_absent_is_unreachable_and_nothing_is_kept() {
+        let connection = Connection::new(Endpoint::Unix("/nonexistent/docker.sock".into()));
+        assert!(matches!(connection.client(), Err(ActError::Unreachable(_))));
+        assert_eq!(connection.socket_identity(), None);
+    }
+
+    #[test]
+    fn a_network_is_created_with_its_duplicates_refused() {
+        let body = with_check_duplicate(Full::new(Bytes::from(r#"{"Name":"n"}"#)));
+        let bytes = body.collect().now_or_never().unwrap().unwrap().to_bytes();
+        assert_eq!(bytes, r#"{"Name":"n","CheckDuplicate":true}"#);
+    }
+}

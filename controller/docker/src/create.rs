@@ -1,0 +1,156 @@
+//! The body of a create call: only fields that Argus sets itself, so that nothing of a spec passes through unseen.
+
+use std::collections::{BTreeMap, HashMap};
+
+use argus_core::desired::Mount;
+use argus_core::plan::ContainerSpec;
+use bollard::models;
+
+/// More processes than a service under test needs, fewer than a fork bomb makes.
+const PIDS_LIMIT: i64 = 512;
+
+/// What the engine is asked to create.
+pub(crate) fn body(spec: &ContainerSpec) -> models::ContainerCreateBody {
+    let network = spec.network.as_str().to_owned();
+    let endpoint = models::EndpointSettings {
+        aliases: Some(spec.aliases.clone()),
+        ..Default::default()
+    };
+    let exposed = spec
+        .bindings
+        .iter()
+        .map(|binding| format!("{}/{}", binding.container, binding.protocol));
+    let mut exposed: Vec<String> = exposed.collect();
+    exposed.sort_unstable();
+    exposed.dedup();
+    models::ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        entrypoint: spec.entrypoint.clone(),
+        cmd: spec.command.clone(),
+        env: Some(
+            spec.environment
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect(),
+        ),
+        labels: Some(unsorted(&spec.labels)),
+        exposed_ports: Some(exposed),
+        user: spec.user.clone(),
+        working_dir: spec.working_dir.clone(),
+        // Logs of a terminal have no frames, and the client loses parts of them.
+        tty: Some(false),
+        stop_timeout: Some(i64::try_from(whole_seconds(spec.stop_grace)).unwrap_or(i64::MAX)),
+        host_config: Some(host_config(spec)),
+        networking_config: Some(models::NetworkingConfig {
+            endpoints_config: Some(HashMap::from([(network, endpoint)])),
+        }),
+        ..Default::default()
+    }
+}
+
+fn host_config(spec: &ContainerSpec) -> models::HostConfig {
+    let memory = spec.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+    let log = BTreeMap::from([("max-size", "10m"), ("max-file", "3")]);
+    models::HostConfig {
+        // A PID 1 that ignores SIGTERM costs the engine ten seconds at each of its own restarts.
+        init: Some(true),
+        restart_policy: Some(models::RestartPolicy {
+            name: Some(models::RestartPolicyNameEnum::NO),
+            maximum_retry_count: None,
+        }),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        pids_limit: Some(PIDS_LIMIT),
+        log_config: Some(models::HostConfigLogConfig {
+            typ: Some("json-file".to_owned()),
+            config: Some(
+                log.into_iter()
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect(),
+            ),
+        }),
+        memory,
+        // Equal to the memory: no swap, so that the limit is one.
+        memory_swap: memory,
+        nano_cpus: spec.nano_cpus.map(|cpus| i64::try_from(cpus).unwrap_or(i64::MAX)),
+        network_mode: Some(spec.network.as_str().to_owned()),
+        port_bindings: Some(port_bindings(spec)),
+        mounts: Some(spec.mounts.iter().map(mount).collect()),
+        tmpfs: Some(
+            spec.tmpfs
+                .iter()
+                .map(|path| (path.clone(), String::new()))
+                .collect(),
+        ),
+        extra_hosts: Some(spec.extra_hosts.clone()),
+        ..Default::default()
+    }
+}
+
+fn port_bindings(spec: &ContainerSpec) -> models::PortMap {
+    let mut map = models::PortMap::new();
+    for binding in &spec.bindings {
+        let published = models::PortBinding {
+            host_ip: Some(binding.address.to_string()),
+            host_port: Some(binding.host.to_string()),
+        };
+        let key = format!("{}/{}", binding.container, binding.protocol);
+        map.entry(key)
+            .or_default()
+            .get_or_insert_default()
+            .push(published);
+    }
+    map
+}
+
+/// Never `Binds`: with those the engine makes a missing source folder, as root.
+fn mount(mount: &Mount) -> models::Mount {
+    match mount {
+        Mount::Bind {
+            source,
+            target,
+            read_only,
+        } => models::Mount {
+            typ: Some(models::MountType::BIND),
+            source: Some(source.clone()),
+            target: Some(target.clone()),
+            read_only: Some(*read_only),
+            ..Default::default()
+        },
+        Mount::Volume {
+            name,
+            target,
+            read_only,
+        } => models::Mount {
+            typ: Some(models::MountType::VOLUME),
+            source: Some(name.as_str().to_owned()),
+            target: Some(target.clone()),
+            read_only: Some(*read_only),
+            // Named, so that no engine default can make a volume into a bind of the host.
+            volume_options: Some(models::MountVolumeOptions {
+                driver_config: Some(models::MountVolumeOptionsDriverConfig {
+                    name: Some("local".to_owned()),
+                    options: None,
+                }),
+                ..Default::default()
+            }),
+            ..Default::default()
+        },
+    }
+}
+
+/// Labels as the client wants them.
+pub(crate) fn unsorted(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
+    labels
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// The engine knows whole seconds: half a second of grace is one, none is none.
+pub(crate) fn whole_seconds(span: std::time::Duration) -> u64 {
+    span.as_secs() + u64::from(span.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+#[path = "create_tests.rs"]
+mod tests;

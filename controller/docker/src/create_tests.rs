@@ -1,0 +1,144 @@
+//! The create body of a full and of a bare specification, as the engine gets it.
+
+use std::time::Duration;
+
+use argus_core::ident::{Protocol, ResourceName};
+use argus_core::plan::Binding;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn bare() -> ContainerSpec {
+    ContainerSpec {
+        image: "web:1".into(),
+        build: String::new(),
+        entrypoint: None,
+        command: None,
+        environment: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        network: ResourceName::new("argus-env").unwrap(),
+        aliases: vec!["web".into()],
+        bindings: vec![],
+        mounts: vec![],
+        tmpfs: vec![],
+        extra_hosts: vec![],
+        user: None,
+        working_dir: None,
+        memory: None,
+        nano_cpus: None,
+        stop_grace: Duration::from_secs(10),
+    }
+}
+
+fn sent(spec: &ContainerSpec) -> Value {
+    serde_json::to_value(body(spec)).unwrap()
+}
+
+#[test]
+fn a_bare_container_is_safe_by_default() {
+    let body = sent(&bare());
+    let host = &body["HostConfig"];
+    assert_eq!(host["Init"], true);
+    assert_eq!(host["RestartPolicy"], json!({"Name": "no"}));
+    assert_eq!(host["SecurityOpt"], json!(["no-new-privileges"]));
+    assert_eq!(host["PidsLimit"], 512);
+    assert_eq!(
+        host["LogConfig"],
+        json!({"Type": "json-file", "Config": {"max-size": "10m", "max-file": "3"}})
+    );
+    assert_eq!(host["NetworkMode"], "argus-env");
+    assert_eq!(
+        body["NetworkingConfig"]["EndpointsConfig"]["argus-env"]["Aliases"],
+        json!(["web"])
+    );
+    assert_eq!(body["Tty"], false);
+    assert_eq!(body["StopTimeout"], 10);
+    for absent in [
+        "Privileged",
+        "Binds",
+        "CapAdd",
+        "PidMode",
+        "Devices",
+        "Memory",
+        "NanoCpus",
+        "CgroupParent",
+    ] {
+        assert!(host.get(absent).is_none(), "{absent}");
+    }
+    for absent in ["Cmd", "Entrypoint", "User", "WorkingDir"] {
+        assert!(body.get(absent).is_none(), "{absent}");
+    }
+}
+
+#[test]
+fn everything_that_a_spec_asks_for_is_sent() {
+    let binding = |host, container, protocol| Binding {
+        address: "127.0.0.1".parse().unwrap(),
+        host,
+        container,
+        protocol,
+    };
+    let spec = ContainerSpec {
+        entrypoint: Some(vec!["/bin/sh".into()]),
+        command: Some(vec!["-c".into(), "true".into()]),
+        environment: BTreeMap::from([("A".into(), "1=2".into()), ("B".into(), String::new())]),
+        labels: BTreeMap::from([("argusai.managed".into(), "true".into())]),
+        bindings: vec![
+            binding(8080, 80, Protocol::Tcp),
+            binding(8081, 80, Protocol::Tcp),
+            binding(53, 53, Protocol::Udp),
+        ],
+        mounts: vec![
+            Mount::Bind {
+                source: "/a".into(),
+                target: "/b".into(),
+                read_only: true,
+            },
+            Mount::Volume {
+                name: ResourceName::new("v").unwrap(),
+                target: "/v".into(),
+                read_only: false,
+            },
+        ],
+        tmpfs: vec!["/tmp".into()],
+        extra_hosts: vec!["h:1.2.3.4".into()],
+        user: Some("1000:1000".into()),
+        working_dir: Some("/w".into()),
+        memory: Some(64 << 20),
+        nano_cpus: Some(500_000_000),
+        stop_grace: Duration::from_millis(1500),
+        ..bare()
+    };
+    let body = sent(&spec);
+    let host = &body["HostConfig"];
+    assert_eq!(body["Entrypoint"], json!(["/bin/sh"]));
+    assert_eq!(body["Cmd"], json!(["-c", "true"]));
+    assert_eq!(body["Env"], json!(["A=1=2", "B="]));
+    assert_eq!(body["Labels"], json!({"argusai.managed": "true"}));
+    assert_eq!(body["ExposedPorts"], json!({"53/udp": {}, "80/tcp": {}}));
+    assert_eq!(
+        (&body["User"], &body["WorkingDir"]),
+        (&json!("1000:1000"), &json!("/w"))
+    );
+    assert_eq!(body["StopTimeout"], 2);
+    let at = |port: &str| json!({"HostIp": "127.0.0.1", "HostPort": port});
+    assert_eq!(
+        host["PortBindings"],
+        json!({"53/udp": [at("53")], "80/tcp": [at("8080"), at("8081")]})
+    );
+    assert_eq!(
+        (&host["Memory"], &host["MemorySwap"]),
+        (&json!(64 << 20), &json!(64 << 20))
+    );
+    assert_eq!(host["NanoCpus"], 500_000_000);
+    assert_eq!(host["Tmpfs"], json!({"/tmp": ""}));
+    assert_eq!(host["ExtraHosts"], json!(["h:1.2.3.4"]));
+    assert_eq!(
+        host["Mounts"],
+        json!([
+            {"Type": "bind", "Source": "/a", "Target": "/b", "ReadOnly": true},
+            {"Type": "volume", "Source": "v", "Target": "/v", "ReadOnly": false,
+                "VolumeOptions": {"DriverConfig": {"Name": "local"}}},
+        ])
+    );
+}

@@ -1,0 +1,51 @@
+//! A command inside a container, with its output and its exit code.
+
+use argus_backend::ExecResult;
+use argus_core::ident::ContainerId;
+use argus_core::outcome::ActError;
+use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+use futures::StreamExt;
+
+use crate::Shared;
+use crate::call::{self, READ, WRITE};
+use crate::error::{self, Op};
+
+/// Output beyond this is read and thrown away.
+const LONGEST_OUTPUT: usize = 4096;
+
+/// Runs a command and waits for its end; how long that may take is the caller's to say.
+pub(crate) async fn run(
+    shared: &Shared,
+    id: &ContainerId,
+    command: &[String],
+) -> Result<ExecResult, ActError> {
+    let client = shared.connection.client()?;
+    let options = CreateExecOptions {
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        cmd: Some(command.to_vec()),
+        ..Default::default()
+    };
+    let created = call::within(Op::Exec, READ, client.create_exec(id.as_str(), options)).await?;
+    let started = client.start_exec(&created.id, None::<StartExecOptions>);
+    let mut kept = Vec::new();
+    if let StartExecResults::Attached {
+        mut output,
+        input: _input,
+    } = call::within(Op::Exec, WRITE, started).await?
+    {
+        while let Some(part) = output.next().await {
+            let bytes = part.map_err(|failure| error::transport(&failure))?.into_bytes();
+            let room = LONGEST_OUTPUT.saturating_sub(kept.len()).min(bytes.len());
+            kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        }
+    }
+    let ended = call::within(Op::Exec, READ, client.inspect_exec(&created.id)).await?;
+    let exit_code = ended
+        .exit_code
+        .ok_or_else(|| ActError::Unknown("the engine knows no exit code".to_owned()))?;
+    Ok(ExecResult {
+        exit_code,
+        output: String::from_utf8_lossy(&kept).into_owned(),
+    })
+}

@@ -1,0 +1,8 @@
+//! Images: pulled from registries, or built from a folder.
+
+pub(crate) mod build;
+pub(crate) mod context;
+mod credentials;
+mod ignored;
+mod layers;
+pub(crate) mod pull;

@@ -1,0 +1,269 @@
+//! A build by the engine's own builder, from a tar that is packed while it is sent.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use argus_backend::{NO_PROGRESS, Progress};
+use argus_core::desired::Build;
+use argus_core::outcome::{ActError, Done};
+use bollard::errors::Error;
+use bollard::query_parameters::BuildImageOptionsBuilder;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::context::Context;
+use super::credentials;
+use crate::Shared;
+use crate::error::{self, Op};
+use crate::ownership::safe_reference;
+
+/// Label with the digest of the build that an image came from.
+pub(crate) const BUILD_DIGEST: &str = "argusai.build-digest";
+
+/// Lines of the log that are kept for the error.
+const LOG_TAIL: usize = 50;
+/// Big enough that the packer is not woken for every header.
+const CHUNK: usize = 64 * 1024;
+/// Half a megabyte may wait; then the packer waits for the engine.
+const CHUNKS_WAITING: usize = 8;
+/// After its request has failed a packer ends within this time, or it was not the cause.
+const PACKER_ENDS: Duration = Duration::from_secs(1);
+
+/// Builds an image and tags it.
+pub(crate) async fn build(shared: &Shared, build: &Build, progress: &dyn Progress) -> Result<Done, ActError> {
+    safe_reference(&build.tag)?;
+    let client = shared.connection.client()?;
+    let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
+    let opened = tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile)).await;
+    let context = match opened {
+        Ok(Ok(context)) => context,
+        Ok(Err(why)) => return Err(failed(&build.context, &why)),
+        Err(why) => return Err(failed(&build.context, &io::Error::other(why))),
+    };
+    let options = BuildImageOptionsBuilder::default()
+        .dockerfile(&context.dockerfile)
+        .t(&build.tag)
+        .rm(true)
+        .forcerm(true)
+        .buildargs(&build.args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect())
+        .labels(&[(BUILD_DIGEST, build.digest.as_str())].into())
+        .build();
+    let mut packing = Packing::start(context);
+    let body = bollard::body_try_stream(packing.stream());
+    let mut stream = client.build_image(options, Some(credentials::all()), Some(body));
+    let mut log = Log::default();
+    loop {
+        let before = packing.sent();
+        match tokio::time::timeout(NO_PROGRESS, stream.next()).await {
+            Ok(Some(Ok(info))) => {
+                for text in [info.stream, info.status].into_iter().flatten() {
+                    log.hear(&text, progress);
+                }
+            }
+            Ok(Some(Err(failure))) => {
+                if let Some(why) = packing.failure().await {
+                    return Err(failed(&build.context, &why));
+                }
+                return Err(sorted(&failure, &log));
+            }
+            Ok(None) => return Ok(Done::Ok),
+            // A big context is progress, too.
+            Err(_) if packing.sent() > before => {}
+            Err(_) => {
+                let message = format!("no progress for {} s", NO_PROGRESS.as_secs());
+                return Err(ActError::BuildFailed {
+                    message,
+                    log: log.text(),
+                });
+            }
+        }
+    }
+}
+
+fn failed(context: &str, why: &io::Error) -> ActError {
+    ActError::BuildFailed {
+        message: format!("build context `{context}`: {why}"),
+        log: String::new(),
+    }
+}
+
+fn sorted(failure: &Error, log: &Log) -> ActError {
+    let sorted = match failure {
+        Error::DockerStreamError { error: said } => error::answered(Op::Build, 200, said),
+        Error::DockerResponseServerError { status_code, message } => {
+            error::answered(Op::Build, *status_code, message)
+        }
+        other => error::transport(other),
+    };
+    match sorted {
+        ActError::BuildFailed { message, .. } => ActError::BuildFailed {
+            message,
+            log: log.text(),
+        },
+        other => other,
+    }
+}
+
+/// The last lines of a build.
+#[derive(Debug, Default)]
+struct Log {
+    lines: VecDeque<String>,
+    unfinished: String,
+}
+
+impl Log {
+    fn hear(&mut self, text: &str, progress: &dyn Progress) {
+        self.unfinished.push_str(text);
+        while let Some(end) = self.unfinished.find(['\n', '\r']) {
+            let rest = self.unfinished.split_off(end + 1);
+            let line = std::mem::replace(&mut self.unfinished, rest);
+            self.keep(line.trim_end(), progress);
+        }
+        // A step that draws a bar without a line end must not fill the memory.
+        if self.unfinished.len() > CHUNK {
+            self.unfinished.clear();
+        }
+    }
+
+    fn keep(&mut self, line: &str, progress: &dyn Progress) {
+        if line.is_empty() {
+            return;
+        }
+        if line.starts_with("Step ") {
+            progress.say(line);
+        }
+        if self.lines.len() == LOG_TAIL {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line.to_owned());
+    }
+
+    fn text(&self) -> String {
+        let unfinished = Some(self.unfinished.trim_end()).filter(|rest| !rest.is_empty());
+        self.lines
+            .iter()
+            .map(String::as_str)
+            .chain(unfinished)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+/// The packer, at work on a thread of its own.
+struct Packing {
+    chunks: Option<mpsc::Receiver<io::Result<Bytes>>>,
+    sent: Arc<AtomicU64>,
+    work: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Packing {
+    fn start(context: Context) -> Self {
+        let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
+        let sent = Arc::new(AtomicU64::new(0));
+        let pipe = Pipe {
+            sender: sender.clone(),
+            sent: sent.clone(),
+        };
+        let work = move || {
+            let packed = context.write(io::BufWriter::with_capacity(CHUNK, pipe));
+            if let Err(error) = &packed {
+                // A tar that just ends early would be built: the body itself has to fail.
+                drop(sender.blocking_send(Err(io::Error::from(error.kind()))));
+            }
+            packed
+        };
+        Self {
+            chunks: Some(chunks),
+            sent,
+            work: Some(tokio::task::spawn_blocking(work)),
+        }
+    }
+
+    /// The tar. If packing fails the request is cut, and [`Self::failure`] says why.
+    fn stream(&mut self) -> impl futures::Stream<Item = io::Result<Bytes>> + Send + 'static {
+        let chunks = self.chunks.take();
+        stream::unfold(chunks, |chunks| async {
+            let mut chunks = chunks?;
+            let chunk = chunks.recv().await?;
+            Some((chunk, Some(chunks)))
+        })
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    async fn failure(&mut self) -> Option<io::Error> {
+        // A packer that still waits for a reader is not what failed.
+        let packed = tokio::time::timeout(PACKER_ENDS, self.work.take()?)
+            .await
+            .ok()?
+            .ok()?;
+        // A closed pipe is the engine's doing and tells less than its answer.
+        packed
+            .err()
+            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
+    }
+}
+
+struct Pipe {
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    sent: Arc<AtomicU64>,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let closed = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.sender
+            .blocking_send(Ok(Bytes::copy_from_slice(bytes)))
+            .map_err(closed)?;
+        self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+    impl Progress for Heard {
+        fn say(&self, line: &str) {
+            self.0.lock().unwrap().push(line.to_owned());
+        }
+    }
+
+    #[test]
+    fn steps_are_said_and_the_tail_is_kept() {
+        let heard = Heard::default();
+        let mut log = Log::default();
+        log.hear("Step 1/2 : FROM x\n", &heard);
+        log.hear(" ---> abc", &heard);
+        log.hear("\nStep 2", &heard);
+        log.hear("/2 : RUN y\n", &heard);
+        for n in 0..60 {
+            log.hear(&format!("line {n}\n"), &heard);
+        }
+        log.hear("the end", &heard);
+        assert_eq!(
+            *heard.0.lock().unwrap(),
+            ["Step 1/2 : FROM x", "Step 2/2 : RUN y"]
+        );
+        let text = log.text();
+        assert_eq!(text.lines().count(), 51);
+        assert!(text.starts_with("line 10\n") && text.ends_with("line 59\nthe end"));
+    }
+}

@@ -1,0 +1,231 @@
+//! The build context: which files of a folder are sent, in which order, and as what.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use argus_core::ident::Hash;
+use sha2::{Digest, Sha256};
+
+use super::ignored::Ignored;
+
+/// More entries than any sensible context has; a context of `/` ends here and not with a full disk.
+const MOST_ENTRIES: usize = 200_000;
+
+/// The name under which a Dockerfile from outside the context is sent.
+const OUTSIDE: &str = ".argus.dockerfile";
+
+/// One thing in a context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    Folder,
+    File {
+        source: PathBuf,
+        executable: bool,
+    },
+    /// Kept as a link, never followed: the engine resolves it inside the context.
+    Link {
+        target: PathBuf,
+    },
+}
+
+/// A context that was looked through.
+#[derive(Debug)]
+pub(super) struct Context {
+    entries: BTreeMap<PathBuf, Entry>,
+    /// Path of the Dockerfile inside the context.
+    pub(super) dockerfile: String,
+}
+
+impl Context {
+    /// Looks through a folder. `dockerfile` is relative to it, or absolute when it lies outside.
+    pub(super) fn open(root: &Path, dockerfile: &str) -> io::Result<Self> {
+        let ignored = match fs::read_to_string(root.join(".dockerignore")) {
+            Ok(text) => Ignored::read(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ignored::read(""),
+            Err(error) => return Err(error),
+        };
+        let mut entries = BTreeMap::new();
+        walk(root, Path::new(""), &ignored, &mut entries)?;
+        let (inside, source) = locate(root, dockerfile)?;
+        // What the build cannot do without is sent even where it is ignored.
+        let file = Entry::File {
+            source,
+            executable: false,
+        };
+        entries.insert(PathBuf::from(&inside), file);
+        if root.join(".dockerignore").is_file() {
+            let file = Entry::File {
+                source: root.join(".dockerignore"),
+                executable: false,
+            };
+            entries.insert(PathBuf::from(".dockerignore"), file);
+        }
+        Ok(Self {
+            entries,
+            dockerfile: inside,
+        })
+    }
+
+    /// Writes the context as a tar: the same bytes for the same contents, whoever owns the files.
+    pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
+        let mut tar = tar::Builder::new(to);
+        for (path, entry) in &self.entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_mtime(0);
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_size(0);
+            match entry {
+                Entry::Folder => {
+                    header.set_entry_type(tar::EntryType::Directory);
+                    header.set_mode(0o755);
+                    tar.append_data(&mut header, path, io::empty())?;
+                }
+                Entry::Link { target } => {
+                    header.set_entry_type(tar::EntryType::Symlink);
+                    header.set_mode(0o777);
+                    tar.append_link(&mut header, path, target)?;
+                }
+                Entry::File { source, executable } => {
+                    let file = fs::File::open(source)?;
+                    let size = file.metadata()?.len();
+                    header.set_entry_type(tar::EntryType::Regular);
+                    header.set_mode(if *executable { 0o755 } else { 0o644 });
+                    header.set_size(size);
+                    // A file that grows while it is read must not spoil what follows it.
+                    let padded = file.take(size).chain(io::repeat(0)).take(size);
+                    tar.append_data(&mut header, path, padded)?;
+                }
+            }
+        }
+        tar.into_inner()?.flush()
+    }
+}
+
+/// Hash of everything a build depends on: Dockerfile, context, arguments. A new digest is a new build.
+pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>) -> io::Result<Hash> {
+    struct Hasher(Sha256);
+    impl Write for Hasher {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let context = Context::open(context, dockerfile)?;
+    let mut hasher = Hasher(Sha256::new());
+    for text in [&context.dockerfile]
+        .into_iter()
+        .chain(args.iter().flat_map(|(key, value)| [key, value]))
+    {
+        hasher.write_all(&text.len().to_le_bytes())?;
+        hasher.write_all(text.as_bytes())?;
+    }
+    context.write(&mut hasher)?;
+    let mut hex = String::new();
+    for byte in hasher.0.finalize() {
+        use std::fmt::Write as _;
+        write!(hex, "{byte:02x}").map_err(io::Error::other)?;
+    }
+    Hash::new(hex).map_err(io::Error::other)
+}
+
+fn walk(
+    root: &Path,
+    below: &Path,
+    ignored: &Ignored,
+    entries: &mut BTreeMap<PathBuf, Entry>,
+) -> io::Result<()> {
+    for found in fs::read_dir(root.join(below))? {
+        let found = found?;
+        let path = below.join(found.file_name());
+        let kind = found.file_type()?;
+        let left_out = ignored.leaves_out(&path, kind.is_dir());
+        if left_out && !(kind.is_dir() && ignored.has_exceptions()) {
+            continue;
+        }
+        if entries.len() >= MOST_ENTRIES {
+            return Err(io::Error::other(format!(
+                "the build context has more than {MOST_ENTRIES} entries"
+            )));
+        }
+        if kind.is_dir() {
+            if !left_out {
+                entries.insert(path.clone(), Entry::Folder);
+            }
+            walk(root, &path, ignored, entries)?;
+        } else if kind.is_symlink() {
+            entries.insert(
+                path,
+                Entry::Link {
+                    target: fs::read_link(found.path())?,
+                },
+            );
+        } else if kind.is_file() {
+            let executable = found.metadata()?.permissions().mode() & 0o111 != 0;
+            entries.insert(
+                path,
+                Entry::File {
+                    source: found.path(),
+                    executable,
+                },
+            );
+        }
+        // Sockets, pipes and devices have no content to send.
+    }
+    Ok(())
+}
+
+/// Where the Dockerfile lies and what it is called inside the context. A link may not lead out of the context.
+fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, PathBuf)> {
+    let refused = |why: &str| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("dockerfile `{dockerfile}` {why}"),
+        )
+    };
+    let written = Path::new(dockerfile);
+    let root = root.canonicalize()?;
+    let path = root.join(written);
+    let real = path
+        .canonicalize()
+        .map_err(|error| io::Error::new(error.kind(), format!("dockerfile `{dockerfile}`: {error}")))?;
+    if !real.is_file() {
+        return Err(refused("is not a file"));
+    }
+    if real.starts_with(&root) {
+        let plain = written.is_relative()
+            && written
+                .components()
+                .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let inside = if plain {
+            normal(written)
+        } else {
+            real.strip_prefix(&root).map_err(io::Error::other)?.to_owned()
+        };
+        let inside = String::from_utf8(inside.as_os_str().as_bytes().to_vec())
+            .map_err(|_| refused("has no UTF-8 name"))?;
+        return Ok((inside, real));
+    }
+    // Only one that is named outright may lie outside: not by `..`, and not through a link.
+    if written.is_relative() || fs::symlink_metadata(written)?.file_type().is_symlink() {
+        return Err(refused("leads out of the build context"));
+    }
+    Ok((OUTSIDE.to_owned(), real))
+}
+
+fn normal(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "context_tests.rs"]
+mod tests;

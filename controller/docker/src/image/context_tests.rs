@@ -1,0 +1,115 @@
+//! Contexts with links, ignored files and Dockerfiles in odd places.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+fn sent(root: &Path, dockerfile: &str) -> Vec<String> {
+    let context = Context::open(root, dockerfile).unwrap();
+    let mut bytes = Vec::new();
+    context.write(&mut bytes).unwrap();
+    let mut archive = tar::Archive::new(bytes.as_slice());
+    let describe = |entry: io::Result<tar::Entry<'_, &[u8]>>| {
+        let entry = entry.unwrap();
+        let path = entry.path().unwrap().display().to_string();
+        match entry.link_name().unwrap() {
+            Some(target) => format!("{path} -> {}", target.display()),
+            None => path,
+        }
+    };
+    archive.entries().unwrap().map(describe).collect()
+}
+
+#[test]
+fn a_context_holds_what_is_not_ignored_and_keeps_links_as_links() {
+    let dir = tree(&[
+        ("Dockerfile", "FROM scratch"),
+        (".dockerignore", "secret\nDockerfile\n*.log"),
+        ("secret/key", "x"),
+        ("a.log", "x"),
+        ("src/main", "x"),
+    ]);
+    symlink("/etc/passwd", dir.path().join("out")).unwrap();
+    let paths = sent(dir.path(), "Dockerfile");
+    assert_eq!(
+        paths,
+        [
+            ".dockerignore",
+            "Dockerfile",
+            "out -> /etc/passwd",
+            "src",
+            "src/main"
+        ]
+    );
+}
+
+#[test]
+fn an_exception_below_an_ignored_folder_is_sent() {
+    let dir = tree(&[
+        ("Dockerfile", ""),
+        (".dockerignore", "*\n!src/keep"),
+        ("src/keep", ""),
+        ("src/drop", ""),
+    ]);
+    assert_eq!(
+        sent(dir.path(), "./Dockerfile"),
+        [".dockerignore", "Dockerfile", "src/keep"]
+    );
+}
+
+#[test]
+fn a_dockerfile_may_lie_outside_only_when_it_is_named_outright() {
+    let outside = tree(&[("Other", "FROM scratch")]);
+    let dir = tree(&[("sub/Dockerfile", "")]);
+    let other = outside.path().join("Other");
+    symlink(&other, dir.path().join("Link")).unwrap();
+    assert!(sent(dir.path(), other.to_str().unwrap()).contains(&OUTSIDE.to_owned()));
+    let refused = |dockerfile: &str| Context::open(dir.path(), dockerfile).unwrap_err().to_string();
+    assert!(refused("Link").contains("leads out of the build context"));
+    let up = format!(
+        "../{}/Other",
+        outside.path().file_name().unwrap().to_str().unwrap()
+    );
+    assert!(refused(&up).contains("leads out of the build context"));
+    assert!(refused("nope").contains("nope"));
+    assert!(refused("sub").contains("is not a file"));
+    assert_eq!(
+        Context::open(dir.path(), "sub/Dockerfile").unwrap().dockerfile,
+        "sub/Dockerfile"
+    );
+    let absolute = dir.path().join("sub/Dockerfile");
+    assert_eq!(
+        Context::open(dir.path(), absolute.to_str().unwrap())
+            .unwrap()
+            .dockerfile,
+        "sub/Dockerfile"
+    );
+}
+
+#[test]
+fn the_digest_follows_what_is_sent() {
+    let dir = tree(&[
+        ("Dockerfile", "FROM scratch"),
+        (".dockerignore", "drop"),
+        ("keep", "1"),
+        ("drop", "1"),
+    ]);
+    let args = BTreeMap::new();
+    let digest = |args: &BTreeMap<String, String>| super::digest(dir.path(), "Dockerfile", args).unwrap();
+    let first = digest(&args);
+    fs::write(dir.path().join("drop"), "2").unwrap();
+    assert_eq!(digest(&args), first);
+    assert_ne!(digest(&BTreeMap::from([("A".into(), "1".into())])), first);
+    fs::write(dir.path().join("keep"), "2").unwrap();
+    assert_ne!(digest(&args), first);
+}

@@ -1,0 +1,126 @@
+//! Registry credentials from Docker's own configuration file; credential helpers are not run.
+
+use std::collections::HashMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bollard::auth::DockerCredentials;
+use serde_json::Value;
+
+use crate::connect::config_folder;
+
+/// The key under which Docker keeps the credentials of its own registry.
+const HUB: &str = "https://index.docker.io/v1/";
+
+/// All credentials by registry, as the builder wants them.
+pub(super) fn all() -> HashMap<String, DockerCredentials> {
+    let env = |key: &str| std::env::var(key).ok().filter(|value| !value.is_empty());
+    let Some(path) = config_folder(&env).map(|folder| folder.join("config.json")) else {
+        return HashMap::new();
+    };
+    let config = std::fs::read(path)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    read(&config.unwrap_or(Value::Null))
+}
+
+/// The credentials for an image's registry.
+pub(super) fn for_image(reference: &str) -> Option<DockerCredentials> {
+    let registry = registry(reference);
+    all()
+        .into_iter()
+        .find(|(key, _)| host(key) == host(registry))
+        .map(|(_, credentials)| credentials)
+}
+
+fn read(config: &Value) -> HashMap<String, DockerCredentials> {
+    let auths = config.get("auths").and_then(Value::as_object);
+    let entries = auths.into_iter().flatten();
+    entries
+        .filter_map(|(key, entry)| Some((key.clone(), credentials(key, entry)?)))
+        .collect()
+}
+
+fn credentials(server: &str, entry: &Value) -> Option<DockerCredentials> {
+    let text = |key: &str| {
+        entry
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let (username, password) = match text("auth") {
+        Some(auth) => {
+            let plain = String::from_utf8(STANDARD.decode(auth).ok()?).ok()?;
+            let (username, password) = plain.split_once(':')?;
+            (
+                Some(username.to_owned()),
+                Some(password.trim_end_matches('\0').to_owned()),
+            )
+        }
+        None => (
+            text("username").map(str::to_owned),
+            text("password").map(str::to_owned),
+        ),
+    };
+    let identitytoken = text("identitytoken").map(str::to_owned);
+    if username.is_none() && identitytoken.is_none() {
+        return None;
+    }
+    Some(DockerCredentials {
+        username,
+        password,
+        identitytoken,
+        serveraddress: Some(server.to_owned()),
+        ..Default::default()
+    })
+}
+
+/// The part before the first slash is a registry when it looks like a host.
+fn registry(reference: &str) -> &str {
+    match reference.split_once('/') {
+        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
+        _ => HUB,
+    }
+}
+
+fn host(key: &str) -> &str {
+    let rest = key.trim_start_matches("https://").trim_start_matches("http://");
+    match rest.split('/').next().unwrap_or_default() {
+        "docker.io" | "registry-1.docker.io" => "index.docker.io",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn credentials_are_found_by_the_host_of_the_registry() {
+        let all = read(&json!({"auths": {
+            HUB: {"auth": "dXNlcjpwYTpzcw=="},
+            "r.example:5000": {"username": "u", "password": "p"},
+            "token.example": {"identitytoken": "t"},
+            "helper.example": {}, "broken.example": {"auth": "!"},
+        }}));
+        assert_eq!(all.len(), 3);
+        let hub = &all[HUB];
+        assert_eq!(
+            (hub.username.as_deref(), hub.password.as_deref()),
+            (Some("user"), Some("pa:ss"))
+        );
+        assert_eq!(all["r.example:5000"].username.as_deref(), Some("u"));
+        assert!(all["token.example"].username.is_none());
+        for (reference, expected) in [
+            ("busybox", "index.docker.io"),
+            ("me/app:1", "index.docker.io"),
+            ("docker.io/me/app", "index.docker.io"),
+            ("r.example:5000/app", "r.example:5000"),
+            ("localhost/app", "localhost"),
+        ] {
+            assert_eq!(host(registry(reference)), expected, "{reference}");
+        }
+        assert!(read(&Value::Null).is_empty());
+    }
+}

@@ -1,0 +1,245 @@
+//! From the client's models to the brain's: what a list and an inspect say of containers, networks and volumes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use argus_core::ident::{ContainerId, HostPort, NetworkId, Protocol};
+use argus_core::observed::{
+    Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, Facts, Network, Volume,
+};
+use argus_core::time::Timestamp;
+use bollard::models;
+
+/// The output of a health check is cut to this many bytes.
+const LONGEST_OUTPUT: usize = 4096;
+
+/// A container as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Without facts.
+    pub(crate) container: Container,
+    /// The engine's word on the image's own health check, which a list has only as text.
+    pub(crate) health: Option<EngineHealthStatus>,
+}
+
+/// Reads a list entry; `None` for one that has no id.
+pub(crate) fn listed(summary: models::ContainerSummary) -> Option<Listed> {
+    let id = ContainerId::new(summary.id?).ok()?;
+    let networks = summary.network_settings.and_then(|settings| settings.networks);
+    Some(Listed {
+        container: Container {
+            id,
+            name: own_name(&summary.names.unwrap_or_default()),
+            labels: sorted(summary.labels),
+            image: summary.image.unwrap_or_default(),
+            state: summary
+                .state
+                .map_or(ContainerState::Created, |state| state_of(state.as_ref())),
+            created_at: Timestamp(summary.created.unwrap_or(0).saturating_mul(1000)),
+            networks: attachments(networks),
+            facts: None,
+            stopped_by_other: None,
+        },
+        health: summary.status.as_deref().and_then(health_in_status),
+    })
+}
+
+/// Reads an inspect; `None` for one that has no id.
+pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Container> {
+    let id = ContainerId::new(found.id?).ok()?;
+    let config = found.config.unwrap_or_default();
+    let state = found.state.unwrap_or_default();
+    let status = state
+        .status
+        .as_ref()
+        .map_or(ContainerState::Created, |status| state_of(status.as_ref()));
+    let environment = config.env.clone().unwrap_or_default();
+    let facts = Facts {
+        started_at: moment(state.started_at.as_deref()),
+        finished_at: moment(state.finished_at.as_deref()),
+        exit_code: state.exit_code.unwrap_or(0),
+        oom_killed: state.oom_killed.unwrap_or(false),
+        error: state.error.unwrap_or_default(),
+        health: state.health.and_then(health),
+        config: configured(environment, found.host_config.unwrap_or_default()),
+    };
+    // A list has whole seconds only; both must tell the same time of the same container.
+    let created = moment(found.created.as_deref()).map_or(0, |at| at.0);
+    Some(Container {
+        id,
+        name: found.name.unwrap_or_default().trim_start_matches('/').to_owned(),
+        labels: sorted(config.labels),
+        image: config.image.unwrap_or_default(),
+        state: status,
+        created_at: Timestamp(created - created.rem_euclid(1000)),
+        networks: attachments(found.network_settings.and_then(|settings| settings.networks)),
+        facts: Some(facts),
+        stopped_by_other: None,
+    })
+}
+
+/// Reads a network of a list.
+pub(crate) fn network(found: models::Network) -> Option<Network> {
+    Some(Network {
+        id: NetworkId::new(found.id?).ok()?,
+        name: found.name.unwrap_or_default(),
+        labels: sorted(found.labels),
+        created_at: moment(found.created.as_deref()).unwrap_or_default(),
+    })
+}
+
+/// Reads an inspected network.
+pub(crate) fn inspected_network(found: models::NetworkInspect) -> Option<Network> {
+    Some(Network {
+        id: NetworkId::new(found.id?).ok()?,
+        name: found.name.unwrap_or_default(),
+        labels: sorted(found.labels),
+        created_at: moment(found.created.as_deref()).unwrap_or_default(),
+    })
+}
+
+/// Reads a volume.
+pub(crate) fn volume(found: models::Volume) -> Volume {
+    Volume {
+        name: found.name,
+        labels: found.labels.into_iter().collect(),
+    }
+}
+
+/// Labels in order.
+pub(crate) fn sorted(labels: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
+    labels.unwrap_or_default().into_iter().collect()
+}
+
+/// A container that others link to has further names with a second slash in them.
+fn own_name(names: &[String]) -> String {
+    let bare = |name: &String| name.trim_start_matches('/').to_owned();
+    let own = names.iter().map(bare).find(|name| !name.contains('/'));
+    own.or_else(|| names.first().map(bare)).unwrap_or_default()
+}
+
+/// The engine's word; one that is not known yet counts as being about to end.
+fn state_of(word: &str) -> ContainerState {
+    match word {
+        "created" | "" => ContainerState::Created,
+        "paused" => ContainerState::Paused,
+        "restarting" => ContainerState::Restarting,
+        "removing" => ContainerState::Removing,
+        "exited" => ContainerState::Exited,
+        "dead" => ContainerState::Dead,
+        // `running`, and Podman's `stopping`: the process is still there.
+        _ => ContainerState::Running,
+    }
+}
+
+/// `Up 3 minutes (healthy)`.
+fn health_in_status(status: &str) -> Option<EngineHealthStatus> {
+    if status.contains("(healthy)") {
+        Some(EngineHealthStatus::Healthy)
+    } else if status.contains("(unhealthy)") {
+        Some(EngineHealthStatus::Unhealthy)
+    } else if status.contains("(health: starting)") {
+        Some(EngineHealthStatus::Starting)
+    } else {
+        None
+    }
+}
+
+fn attachments(networks: Option<HashMap<String, models::EndpointSettings>>) -> BTreeMap<String, Attachment> {
+    let attach = |settings: models::EndpointSettings| Attachment {
+        network: settings.network_id.and_then(|id| NetworkId::new(id).ok()),
+        aliases: settings.aliases.unwrap_or_default(),
+        address: settings.ip_address.filter(|address| !address.is_empty()),
+    };
+    networks
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, settings)| (name, attach(settings)))
+        .collect()
+}
+
+fn health(found: models::Health) -> Option<EngineHealth> {
+    let status = match found.status?.as_ref() {
+        "starting" => EngineHealthStatus::Starting,
+        "healthy" => EngineHealthStatus::Healthy,
+        "unhealthy" => EngineHealthStatus::Unhealthy,
+        _ => return None,
+    };
+    let last = found.log.unwrap_or_default().pop();
+    Some(EngineHealth {
+        status,
+        failing_streak: u32::try_from(found.failing_streak.unwrap_or(0)).unwrap_or(0),
+        output: last
+            .as_ref()
+            .and_then(|check| check.output.as_deref())
+            .map(cut)
+            .unwrap_or_default(),
+        checked_at: last.and_then(|check| moment(check.end.as_deref())),
+    })
+}
+
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(LONGEST_OUTPUT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+fn configured(environment: Vec<String>, host: models::HostConfig) -> Config {
+    let mut bindings: Vec<(HostPort, HostPort)> = Vec::new();
+    for (key, published) in host.port_bindings.unwrap_or_default() {
+        let Some(container) = port_key(&key) else { continue };
+        for binding in published.unwrap_or_default() {
+            let number = binding
+                .host_port
+                .and_then(|port| port.parse().ok())
+                .filter(|number| *number > 0);
+            if let Some(number) = number {
+                bindings.push((
+                    container,
+                    HostPort {
+                        number,
+                        protocol: container.protocol,
+                    },
+                ));
+            }
+        }
+    }
+    bindings.sort_unstable();
+    let amount = |value: Option<i64>| u64::try_from(value.unwrap_or(0)).unwrap_or(0);
+    let policy = host
+        .restart_policy
+        .and_then(|policy| policy.name)
+        .map(|name| name.to_string());
+    Config {
+        environment,
+        memory: amount(host.memory),
+        nano_cpus: amount(host.nano_cpus),
+        bindings,
+        restart_policy: policy
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "no".to_owned()),
+    }
+}
+
+/// `80/tcp`, or `80` for TCP. SCTP is not ours.
+fn port_key(key: &str) -> Option<HostPort> {
+    let (number, protocol) = key.split_once('/').unwrap_or((key, "tcp"));
+    let protocol = match protocol {
+        "tcp" => Protocol::Tcp,
+        "udp" => Protocol::Udp,
+        _ => return None,
+    };
+    Some(HostPort {
+        number: number.parse().ok()?,
+        protocol,
+    })
+}
+
+fn moment(text: Option<&str>) -> Option<Timestamp> {
+    Timestamp::parse(text?)
+}
+
+#[cfg(test)]
+#[path = "inspect_tests.rs"]
+mod tests;

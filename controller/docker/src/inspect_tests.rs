@@ -1,0 +1,118 @@
+//! Documents as engines send them, and what is read from them.
+
+use super::*;
+use serde_json::json;
+
+fn id(digit: char) -> String {
+    digit.to_string().repeat(64)
+}
+
+#[test]
+fn a_list_entry_has_everything_but_facts() {
+    let summary = serde_json::from_value(json!({
+        "Id": id('a'), "Names": ["/other/alias", "/web"], "Image": "web:1", "Created": 1_700_000_000,
+        "Labels": {"argusai.managed": "true"}, "State": "running", "Status": "Up 2 minutes (unhealthy)",
+        "NetworkSettings": {"Networks": {"net": {"NetworkID": id('b'), "IPAddress": "10.0.0.2", "Aliases": null},
+            "gone": {"NetworkID": "", "IPAddress": ""}}},
+    }));
+    let listed = listed(summary.unwrap()).unwrap();
+    let container = listed.container;
+    assert_eq!(
+        (container.name.as_str(), container.image.as_str()),
+        ("web", "web:1")
+    );
+    assert_eq!(container.created_at, Timestamp(1_700_000_000_000));
+    assert_eq!(container.state, ContainerState::Running);
+    assert_eq!(container.facts, None);
+    assert_eq!(
+        container.networks["net"].network.as_ref().unwrap().as_str(),
+        id('b')
+    );
+    assert_eq!(container.networks["net"].address.as_deref(), Some("10.0.0.2"));
+    assert_eq!(
+        container.networks["gone"],
+        Attachment {
+            network: None,
+            aliases: vec![],
+            address: None
+        }
+    );
+    assert_eq!(listed.health, Some(EngineHealthStatus::Unhealthy));
+}
+
+#[test]
+fn an_inspect_shows_the_facts_and_the_same_time_of_creation() {
+    let found = serde_json::from_value(json!({
+        "Id": id('a'), "Name": "/web", "Created": "2023-11-14T22:13:20.987654321Z",
+        "State": {"Status": "exited", "ExitCode": 137, "OOMKilled": true, "Error": "x",
+            "StartedAt": "2023-11-14T22:13:21.5Z", "FinishedAt": "0001-01-01T00:00:00Z",
+            "Health": {"Status": "unhealthy", "FailingStreak": 3, "Log": [
+                {"Start": "2023-11-14T22:13:22Z", "End": "2023-11-14T22:13:23Z", "ExitCode": 1, "Output": "é".repeat(3000)}]}},
+        "Config": {"Image": "web:1", "Env": ["A=1"], "Labels": {"argusai.service": "web"}},
+        "HostConfig": {"Memory": 64, "NanoCpus": 500, "RestartPolicy": {"Name": "always"},
+            "PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8080"}], "53/udp": [{"HostPort": "53"}],
+                "9/tcp": null, "7/sctp": [{"HostPort": "7"}], "81/tcp": [{"HostPort": ""}]}},
+        "NetworkSettings": {"Networks": {"net": {"NetworkID": id('b'), "Aliases": ["web", "aaaaaaaaaaaa"]}}},
+    }));
+    let container = inspected(found.unwrap()).unwrap();
+    let facts = container.facts.unwrap();
+    assert_eq!(container.created_at, Timestamp(1_700_000_000_000));
+    assert_eq!(container.state, ContainerState::Exited);
+    assert_eq!(container.networks["net"].aliases, ["web", "aaaaaaaaaaaa"]);
+    assert_eq!(
+        (facts.exit_code, facts.oom_killed, facts.error.as_str()),
+        (137, true, "x")
+    );
+    assert_eq!(facts.started_at, Some(Timestamp(1_700_000_001_500)));
+    assert_eq!(facts.finished_at, None);
+    let health = facts.health.unwrap();
+    assert_eq!(
+        (health.status, health.failing_streak),
+        (EngineHealthStatus::Unhealthy, 3)
+    );
+    assert_eq!(health.output.len(), 4096);
+    assert_eq!(health.checked_at, Some(Timestamp(1_700_000_003_000)));
+    let port = |number, protocol| HostPort { number, protocol };
+    assert_eq!(
+        facts.config.bindings,
+        [
+            (port(53, Protocol::Udp), port(53, Protocol::Udp)),
+            (port(80, Protocol::Tcp), port(8080, Protocol::Tcp)),
+        ]
+    );
+    assert_eq!((facts.config.memory, facts.config.nano_cpus), (64, 500));
+    assert_eq!(facts.config.restart_policy, "always");
+}
+
+#[test]
+fn an_empty_document_is_harmless() {
+    assert!(listed(models::ContainerSummary::default()).is_none());
+    assert!(inspected(models::ContainerInspectResponse::default()).is_none());
+    let bare = models::ContainerInspectResponse {
+        id: Some(id('a')),
+        ..Default::default()
+    };
+    let container = inspected(bare).unwrap();
+    assert_eq!(container.facts.unwrap().config.restart_policy, "no");
+    let health = models::Health {
+        status: Some(models::HealthStatusEnum::NONE),
+        ..Default::default()
+    };
+    assert!(super::health(health).is_none());
+}
+
+#[test]
+fn every_state_word_has_its_place() {
+    for (word, state) in [
+        ("created", ContainerState::Created),
+        ("running", ContainerState::Running),
+        ("paused", ContainerState::Paused),
+        ("restarting", ContainerState::Restarting),
+        ("removing", ContainerState::Removing),
+        ("exited", ContainerState::Exited),
+        ("dead", ContainerState::Dead),
+        ("stopping", ContainerState::Running),
+    ] {
+        assert_eq!(state_of(word), state, "{word}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Log lines of a container, whole or as they come.
+
+mod lines;
+
+use argus_backend::{LogLine, LogQuery};
+use argus_core::ident::ContainerId;
+use argus_core::outcome::ActError;
+use bollard::container::LogOutput;
+use bollard::errors::Error;
+use bollard::query_parameters::LogsOptionsBuilder;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+
+use crate::Shared;
+use crate::call::WRITE;
+use crate::error::{self, Op};
+use lines::Lines;
+
+/// Lines, oldest first. Without `follow` the engine must not fall silent in between.
+pub(crate) fn lines(
+    shared: &Shared,
+    id: &ContainerId,
+    query: &LogQuery,
+) -> BoxStream<'static, Result<LogLine, ActError>> {
+    let client = match shared.connection.client() {
+        Ok(client) => client,
+        Err(unreachable) => return stream::once(async { Err(unreachable) }).boxed(),
+    };
+    let options = LogsOptionsBuilder::default()
+        .stdout(true)
+        .stderr(true)
+        .follow(query.follow)
+        .timestamps(query.timestamps)
+        .tail(
+            &query
+                .tail
+                .map_or_else(|| "all".to_owned(), |tail| tail.to_string()),
+        )
+        .build();
+    let parts = client
+        .logs(id.as_str(), Some(options))
+        .map_err(|failure| sorted(&failure))
+        .boxed();
+    let reader = Reader {
+        parts: Some(parts),
+        lines: Lines::default(),
+        patient: query.follow,
+    };
+    stream::unfold(reader, |mut reader| async {
+        let line = reader.next().await?;
+        Some((line, reader))
+    })
+    .boxed()
+}
+
+struct Reader {
+    /// `None` after its end.
+    parts: Option<BoxStream<'static, Result<LogOutput, ActError>>>,
+    lines: Lines,
+    patient: bool,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Result<LogLine, ActError>> {
+        loop {
+            if let Some(line) = self.lines.take() {
+                return Some(Ok(line));
+            }
+            let parts = self.parts.as_mut()?;
+            let part = if self.patient {
+                parts.next().await
+            } else {
+                match tokio::time::timeout(WRITE, parts.next()).await {
+                    Ok(part) => part,
+                    Err(_) => Some(Err(ActError::Unknown(format!(
+                        "no log within {} s",
+                        WRITE.as_secs()
+                    )))),
+                }
+            };
+            match part {
+                Some(Ok(LogOutput::StdErr { message })) => self.lines.add(true, &message),
+                Some(Ok(
+                    LogOutput::StdOut { message }
+                    | LogOutput::StdIn { message }
+                    | LogOutput::Console { message },
+                )) => self.lines.add(false, &message),
+                Some(Err(failure)) => {
+                    self.parts = None;
+                    return Some(Err(failure));
+                }
+                None => {
+                    self.parts = None;
+                    self.lines.end();
+                }
+            }
+        }
+    }
+}
+
+fn sorted(failure: &Error) -> ActError {
+    match failure {
+        Error::DockerResponseServerError { status_code, message } => {
+            error::answered(Op::Logs, *status_code, message)
+        }
+        other => error::transport(other),
+    }
+}

@@ -1,0 +1,110 @@
+//! Lines out of frames: an engine cuts long lines into several, and a frame may hold many.
+
+use std::collections::VecDeque;
+
+use argus_backend::LogLine;
+
+/// Longer lines are cut here; a service that writes without line ends must not fill the memory.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// Unfinished lines of both streams, and those that are ready.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    unfinished: [Vec<u8>; 2],
+    ready: VecDeque<LogLine>,
+}
+
+impl Lines {
+    /// Takes the content of one frame in.
+    pub(super) fn add(&mut self, stderr: bool, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let kept = &mut self.unfinished[usize::from(stderr)];
+            let (text, ended) = match piece.split_last() {
+                Some((b'\n', text)) => (text, true),
+                _ => (piece, false),
+            };
+            let room = LONGEST_LINE.saturating_sub(kept.len()).min(text.len());
+            kept.extend_from_slice(text.get(..room).unwrap_or_default());
+            if ended {
+                self.finish(stderr);
+            }
+        }
+    }
+
+    /// Nothing more comes: what is unfinished is a line, too.
+    pub(super) fn end(&mut self) {
+        for stderr in [false, true] {
+            if !self.unfinished[usize::from(stderr)].is_empty() {
+                self.finish(stderr);
+            }
+        }
+    }
+
+    /// The next line that is ready.
+    pub(super) fn take(&mut self) -> Option<LogLine> {
+        self.ready.pop_front()
+    }
+
+    fn finish(&mut self, stderr: bool) {
+        let bytes = std::mem::take(&mut self.unfinished[usize::from(stderr)]);
+        let text = String::from_utf8_lossy(&bytes);
+        let mut text = text.strip_suffix('\r').unwrap_or(&text).to_owned();
+        // Replacing what is no UTF-8 makes a line longer.
+        let mut end = text.len().min(LONGEST_LINE);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        self.ready.push_back(LogLine { stderr, text });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(frames: &[(bool, &[u8])]) -> Vec<(bool, String)> {
+        let mut lines = Lines::default();
+        for (stderr, bytes) in frames {
+            lines.add(*stderr, bytes);
+        }
+        lines.end();
+        std::iter::from_fn(|| lines.take())
+            .map(|line| (line.stderr, line.text))
+            .collect()
+    }
+
+    #[test]
+    fn frames_become_lines_of_their_stream() {
+        let line = |stderr, text: &str| (stderr, text.to_owned());
+        assert_eq!(
+            read(&[(false, b"a\nb\r\n\nc")]),
+            [
+                line(false, "a"),
+                line(false, "b"),
+                line(false, ""),
+                line(false, "c")
+            ]
+        );
+        let mixed = read(&[(false, b"one "), (true, b"err\n"), (false, b"line\n")]);
+        assert_eq!(mixed, [line(true, "err"), line(false, "one line")]);
+        assert_eq!(read(&[(false, b"")]), []);
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut() {
+        let part = vec![b'x'; 50_000];
+        let lines = read(&[
+            (false, &part),
+            (false, &part),
+            (false, &part),
+            (false, b"\nnext\n"),
+        ]);
+        assert_eq!(
+            lines.iter().map(|(_, text)| text.len()).collect::<Vec<_>>(),
+            [64 * 1024, 4]
+        );
+        let garbage = vec![0xff; 60_000];
+        assert!(read(&[(true, &garbage)])[0].1.len() <= 64 * 1024);
+    }
+}

@@ -1,0 +1,132 @@
+//! Sightings for ever: subscribe, list, follow, and all of it again after every loss.
+//!
+//! Nothing here is spawned. The stream is polled by its one consumer, which only takes facts in, so polling it is reading
+//! the events: an event costs a mark in a set, no call is awaited in between, and looks, lists and events go on side by
+//! side. What is ready to be handed out waits in a queue that one list bounds.
+
+mod events;
+mod known;
+mod look;
+mod session;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::backoff::{Growth, delay, jittered};
+use argus_core::observed::Sighting;
+use argus_core::time::Timestamp;
+use futures::{Stream, stream};
+
+use crate::Shared;
+use known::Known;
+use session::{Lost, Session};
+
+/// Most losses are a restart of the engine or a cut line: look once at once.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const BASE: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(60);
+/// A session shorter than this did not work, whatever it began with.
+const WORKED: Duration = Duration::from_secs(10);
+/// How often the socket is looked at while an engine is waited for. A look is a `stat`, no connection.
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// The endless stream behind `Backend::watch`.
+pub(crate) fn sightings(shared: Arc<Shared>) -> impl Stream<Item = Sighting> + Send + 'static {
+    let watcher = Watcher {
+        shared,
+        queue: VecDeque::new(),
+        known: Known::default(),
+        session: None,
+        attempt: 0,
+        reason: None,
+    };
+    stream::unfold(watcher, |mut watcher| async {
+        let sighting = watcher.next().await;
+        Some((sighting, watcher))
+    })
+}
+
+struct Watcher {
+    shared: Arc<Shared>,
+    queue: VecDeque<Sighting>,
+    known: Known,
+    session: Option<(Session, Timestamp)>,
+    /// Tries to connect since the last session that worked.
+    attempt: u32,
+    /// Why the engine is away, as last told.
+    reason: Option<String>,
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Sighting {
+        loop {
+            if let Some(sighting) = self.queue.pop_front() {
+                return sighting;
+            }
+            match &mut self.session {
+                Some((session, since)) => {
+                    let Err(Lost(reason)) = session.turn(&mut self.known, &mut self.queue).await else {
+                        continue;
+                    };
+                    if (self.shared.now)().since(*since) >= WORKED {
+                        self.attempt = 0;
+                    }
+                    self.session = None;
+                    self.lost(reason);
+                }
+                None => self.connect().await,
+            }
+        }
+    }
+
+    async fn connect(&mut self) {
+        if self.attempt > 0 {
+            wait(&self.shared, self.attempt).await;
+        }
+        self.attempt = self.attempt.saturating_add(1);
+        match Session::open(&self.shared, &mut self.queue).await {
+            Ok(session) => {
+                let now = (self.shared.now)();
+                self.known.doubt_all();
+                self.reason = None;
+                self.queue.push_front(Sighting::Found(now));
+                self.session = Some((session, now));
+            }
+            Err(Lost(reason)) => self.lost(reason),
+        }
+    }
+
+    /// Says that the engine is away; once per reason, as nothing else has changed.
+    fn lost(&mut self, reason: String) {
+        if self.reason.as_ref() != Some(&reason) {
+            tracing::debug!(endpoint = %self.shared.connection.endpoint(), %reason, "engine lost");
+            self.reason = Some(reason.clone());
+            self.queue.push_back(Sighting::Lost((self.shared.now)(), reason));
+        }
+        // A session that broke at once is tried again later, not at once.
+        self.attempt = self.attempt.max(1);
+    }
+}
+
+/// Waits for the next try; a socket that comes (back) ends the wait.
+async fn wait(shared: &Shared, attempt: u32) {
+    let connection = &shared.connection;
+    let mut left = match attempt {
+        0 | 1 => FIRST_RETRY,
+        later => {
+            let key = connection.endpoint().to_string();
+            jittered(delay(Growth::Exponential, BASE, LONGEST, later - 1), &key, later)
+        }
+    };
+    let before = connection.socket_identity();
+    while !left.is_zero() {
+        let step = left.min(GLANCE);
+        tokio::time::sleep(step).await;
+        left -= step;
+        let socket = connection.socket_identity();
+        if socket.is_some() && socket != before {
+            return;
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What was last reported, to tell from a list what has to be looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use argus_core::ident::ContainerId;
+use argus_core::observed::{Container, Object, ObjectId};
+
+use crate::inspect::Listed;
+
+#[derive(Debug)]
+struct Entry {
+    container: Arc<Container>,
+    /// Its facts are of this session.
+    sure: bool,
+}
+
+/// Everything that was reported and not gone since.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    containers: BTreeMap<ContainerId, Entry>,
+    others: BTreeSet<ObjectId>,
+}
+
+impl Known {
+    /// The engine was away: what it says in lists may be another run of the same container.
+    pub(super) fn doubt_all(&mut self) {
+        self.containers.values_mut().for_each(|entry| entry.sure = false);
+    }
+
+    pub(super) fn container(&self, id: &ContainerId) -> Option<&Arc<Container>> {
+        self.containers.get(id).map(|entry| &entry.container)
+    }
+
+    /// Takes in what a look showed.
+    pub(super) fn saw(&mut self, object: &Object) {
+        match object {
+            Object::Container(container) => {
+                let entry = Entry {
+                    container: container.clone(),
+                    sure: true,
+                };
+                self.containers.insert(container.id.clone(), entry);
+            }
+            Object::Network(network) => drop(self.others.insert(ObjectId::Network(network.id.clone()))),
+            Object::Volume(volume) => drop(self.others.insert(ObjectId::Volume(volume.name.clone()))),
+        }
+    }
+
+    /// Whether the object had been reported.
+    pub(super) fn gone(&mut self, id: &ObjectId) -> bool {
+        match id {
+            ObjectId::Container(id) => self.containers.remove(id).is_some(),
+            other => self.others.remove(other),
+        }
+    }
+
+    /// Forgets what a complete list did not show.
+    pub(super) fn retain(&mut self, keep: impl Fn(&ObjectId) -> bool) {
+        self.containers
+            .retain(|id, _| keep(&ObjectId::Container(id.clone())));
+        self.others.retain(keep);
+    }
+
+    /// Takes in a list entry: what to report, and whether it has to be looked at.
+    pub(super) fn listed(&mut self, listed: Listed) -> (Arc<Container>, Look) {
+        let Listed {
+            mut container,
+            health,
+        } = listed;
+        if let Some(entry) = self.containers.get(&container.id) {
+            let old = &entry.container;
+            // A list shows the image's id once the reference stands for another image.
+            if is_image_id(&container.image) {
+                container.image.clone_from(&old.image);
+            }
+            if is_same(old, &container) {
+                let known_health = old
+                    .facts
+                    .as_ref()
+                    .map(|facts| facts.health.as_ref().map(|health| health.status));
+                let look = match known_health {
+                    Some(known) if known == health || health.is_none() => Look::Not,
+                    Some(_) => Look::Changed,
+                    None => Look::New,
+                };
+                let look = if entry.sure || look == Look::Changed {
+                    look
+                } else {
+                    Look::New
+                };
+                return (old.clone(), look);
+            }
+            let look = if entry.sure { Look::Changed } else { Look::New };
+            return (self.report(container), look);
+        }
+        (self.report(container), Look::New)
+    }
+
+    fn report(&mut self, container: Container) -> Arc<Container> {
+        let container = Arc::new(container);
+        let entry = Entry {
+            container: container.clone(),
+            sure: false,
+        };
+        self.containers.insert(container.id.clone(), entry);
+        container
+    }
+}
+
+/// Whether a listed container has to be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// As known.
+    Not,
+    /// It is new, or was not looked at yet.
+    New,
+    /// It differs from what was known, and no event has told so.
+    Changed,
+}
+
+fn is_image_id(image: &str) -> bool {
+    let hex = image.strip_prefix("sha256:").unwrap_or(image);
+    hex.len() >= 12 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_same(old: &Container, new: &Container) -> bool {
+    let attached = |container: &Container| {
+        container
+            .networks
+            .iter()
+            .map(|(name, at)| (name.clone(), at.network.clone()))
+            .collect::<Vec<_>>()
+    };
+    old.state == new.state && old.name == new.name && old.image == new.image && attached(old) == attached(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use argus_core::observed::{Config, ContainerState, EngineHealthStatus, Facts};
+    use argus_core::time::Timestamp;
+
+    fn container(state: ContainerState, image: &str) -> Container {
+        Container {
+            id: ContainerId::new("abc").unwrap(),
+            name: "web".into(),
+            labels: BTreeMap::new(),
+            image: image.into(),
+            state,
+            created_at: Timestamp(0),
+            networks: BTreeMap::new(),
+            facts: None,
+            stopped_by_other: None,
+        }
+    }
+
+    fn looked_at(known: &mut Known) {
+        let facts = Facts {
+            started_at: None,
+            finished_at: None,
+            exit_code: 0,
+            oom_killed: false,
+            error: String::new(),
+            health: None,
+            config: Config::default(),
+        };
+        let seen = Container {
+            facts: Some(facts),
+            ..container(ContainerState::Running, "web:1")
+        };
+        known.saw(&Object::Container(Arc::new(seen)));
+    }
+
+    fn list(known: &mut Known, state: ContainerState, image: &str) -> Look {
+        known
+            .listed(Listed {
+                container: container(state, image),
+                health: None,
+            })
+            .1
+    }
+
+    #[test]
+    fn only_what_is_new_or_changed_is_looked_at() {
+        let mut known = Known::default();
+        assert_eq!(list(&mut known, ContainerState::Running, "web:1"), Look::New);
+        assert_eq!(list(&mut known, ContainerState::Running, "web:1"), Look::New);
+        looked_at(&mut known);
+        assert_eq!(list(&mut known, ContainerState::Running, "web:1"), Look::Not);
+        assert_eq!(
+            list(&mut known, ContainerState::Running, "sha256:0123456789abcdef"),
+            Look::Not
+        );
+        let listed = Listed {
+            container: container(ContainerState::Running, "web:1"),
+            health: Some(EngineHealthStatus::Healthy),
+        };
+        assert_eq!(known.listed(listed).1, Look::Changed);
+        assert_eq!(list(&mut known, ContainerState::Exited, "web:1"), Look::Changed);
+    }
+
+    #[test]
+    fn after_an_outage_everything_is_looked_at_again_and_facts_are_kept_until_then() {
+        let mut known = Known::default();
+        looked_at(&mut known);
+        known.doubt_all();
+        let listed = Listed {
+            container: container(ContainerState::Running, "web:1"),
+            health: None,
+        };
+        let (reported, look) = known.listed(listed);
+        assert_eq!(look, Look::New);
+        assert!(reported.facts.is_some());
+    }
+
+    #[test]
+    fn only_what_was_reported_can_go() {
+        let mut known = Known::default();
+        looked_at(&mut known);
+        let id = ObjectId::Container(ContainerId::new("abc").unwrap());
+        assert!(known.gone(&id));
+        assert!(!known.gone(&id));
+        looked_at(&mut known);
+        known.retain(|_| false);
+        assert!(!known.gone(&id));
+    }
+}

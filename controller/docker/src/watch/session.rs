@@ -1,0 +1,371 @@
+//! One time of being connected: events, lists and looks side by side until the engine is lost.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::ident::ContainerId;
+use argus_core::observed::{Container, Object, ObjectId, Sighting};
+use argus_core::outcome::ActError;
+use argus_core::time::Timestamp;
+use bollard::errors::Error;
+use bollard::models::EventMessage;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::time::{Sleep, sleep};
+
+use super::events::{self, Events, Note};
+use super::known::{Known, Look};
+use super::look::{self, Listing};
+use crate::dirty::Dirty;
+use crate::{Shared, call};
+
+/// More looks at once gain nothing, and older engines do not like them.
+const LOOKS_AT_ONCE: usize = 4;
+const LIST_EVERY: Duration = Duration::from_secs(10);
+const LIST_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+/// A list that costs more is made less often.
+const CHEAP_LIST_MS: u32 = 30;
+/// Lists that are asked for lie at least so far apart.
+const SPACING: Duration = Duration::from_millis(50);
+/// After a list that failed while the engine answers pings.
+const LIST_AGAIN: Duration = Duration::from_secs(1);
+/// So many failures of list and ping in a row are a loss.
+const FAILURES: u32 = 3;
+/// A change that is older and was told by no event shows that the stream is stuck.
+const EVENTS_LATE: Duration = Duration::from_secs(5);
+
+/// Why a session ended.
+#[derive(Debug)]
+pub(super) struct Lost(pub(super) String);
+
+/// What the lister is at.
+enum Lister {
+    /// Until the next list is due.
+    Idle(Pin<Box<Sleep>>),
+    /// The list was announced; it is asked for when the consumer has taken that in, so that a list which counts as
+    /// begun after some call was also asked for after it.
+    Announced,
+    /// Since when, and the answer.
+    Listing(Timestamp, BoxFuture<'static, Result<Listing, ActError>>),
+    /// The last list failed: does the engine answer at all?
+    Pinging(BoxFuture<'static, Result<(), ActError>>),
+}
+
+/// A live connection to an engine.
+pub(super) struct Session {
+    shared: Arc<Shared>,
+    client: bollard::Docker,
+    events: Events,
+    subscribed_at: Timestamp,
+    dirty: Dirty,
+    looks: FuturesUnordered<BoxFuture<'static, Looked>>,
+    rests: FuturesUnordered<BoxFuture<'static, ObjectId>>,
+    lister: Lister,
+    listed_at: Option<Timestamp>,
+    failures: u32,
+    /// Looked at since the list was announced: newer than whatever it shows of them.
+    looked_at: BTreeSet<ObjectId>,
+    /// Changed in a list although no event had told so.
+    suspects: BTreeSet<ContainerId>,
+}
+
+/// What a look showed of an object.
+type Looked = (ObjectId, Result<Option<Object>, ActError>);
+
+enum Turn {
+    Event(Option<Result<EventMessage, Error>>),
+    Looked(ObjectId, Result<Option<Object>, ActError>),
+    Rested(ObjectId),
+    LookAgain,
+    ListDue,
+    Listed(Timestamp, Result<Listing, ActError>),
+    Pinged(Result<(), ActError>),
+}
+
+impl Session {
+    /// Subscribes, and waits until the engine answers a ping.
+    pub(super) async fn open(shared: &Arc<Shared>, queue: &mut VecDeque<Sighting>) -> Result<Self, Lost> {
+        let client = shared
+            .connection
+            .client()
+            .map_err(|error| Lost(error.to_string()))?;
+        let subscribed_at = (shared.now)();
+        let mut session = Self {
+            events: events::subscribe(&client, subscribed_at),
+            shared: shared.clone(),
+            client,
+            subscribed_at,
+            dirty: Dirty::default(),
+            looks: FuturesUnordered::new(),
+            rests: FuturesUnordered::new(),
+            lister: Lister::Idle(Box::pin(sleep(Duration::ZERO))),
+            listed_at: None,
+            failures: 0,
+            looked_at: BTreeSet::new(),
+            suspects: BTreeSet::new(),
+        };
+        let mut ping = Box::pin(call::ping(shared));
+        loop {
+            // The stream is polled first, so the subscription is on its way before the ping.
+            tokio::select! {
+                biased;
+                event = session.events.next() => session.heard(event, &Known::default(), queue)?,
+                answer = &mut ping => return match answer {
+                    Ok(()) => Ok(session),
+                    Err(error) => Err(Lost(error.to_string())),
+                },
+            }
+        }
+    }
+
+    /// Waits for the next thing to happen and takes it in.
+    pub(super) async fn turn(
+        &mut self,
+        known: &mut Known,
+        queue: &mut VecDeque<Sighting>,
+    ) -> Result<(), Lost> {
+        while let Some(id) = self.dirty.next(LOOKS_AT_ONCE) {
+            self.looks.push(Box::pin(look::look(self.client.clone(), id)));
+        }
+        if matches!(self.lister, Lister::Announced) {
+            let list = Box::pin(look::list(self.client.clone()));
+            self.lister = Lister::Listing((self.shared.now)(), list);
+        }
+        match self.next().await {
+            Turn::Event(event) => self.heard(event, known, queue)?,
+            Turn::Looked(id, found) => self.looked(&id, found, known, queue),
+            Turn::Rested(id) => self.dirty.rested(&id),
+            Turn::LookAgain => self.list_in(self.spacing()),
+            Turn::ListDue => {
+                self.looked_at.clear();
+                self.lister = Lister::Announced;
+                queue.push_back(Sighting::ListBegan);
+            }
+            Turn::Listed(since, Ok(listing)) => {
+                self.listed(listing, known, queue);
+                let now = (self.shared.now)();
+                self.listed_at = Some(now);
+                self.list_in(interval(now.since(since)));
+            }
+            Turn::Listed(_, Err(error)) | Turn::Pinged(Err(error)) => self.failed(&error)?,
+            Turn::Pinged(Ok(())) => self.list_in(LIST_AGAIN),
+        }
+        Ok(())
+    }
+
+    /// Whatever is ready, in no order of preference: a storm of events must not keep the looks from being answered.
+    async fn next(&mut self) -> Turn {
+        let Self {
+            events,
+            looks,
+            rests,
+            lister,
+            shared,
+            ..
+        } = self;
+        let idle = matches!(lister, Lister::Idle(_));
+        let lister = async {
+            match lister {
+                Lister::Idle(due) => {
+                    due.await;
+                    Turn::ListDue
+                }
+                Lister::Listing(since, list) => Turn::Listed(*since, list.await),
+                Lister::Pinging(ping) => Turn::Pinged(ping.await),
+                Lister::Announced => pending().await,
+            }
+        };
+        tokio::select! {
+            event = events.next() => Turn::Event(event),
+            Some((id, found)) = looks.next() => Turn::Looked(id, found),
+            Some(id) = rests.next() => Turn::Rested(id),
+            // During a list the wish is kept: it is for a list that begins after it.
+            () = shared.look_again.notified(), if idle => Turn::LookAgain,
+            turn = lister => turn,
+        }
+    }
+
+    fn heard(
+        &mut self,
+        event: Option<Result<EventMessage, Error>>,
+        known: &Known,
+        queue: &mut VecDeque<Sighting>,
+    ) -> Result<(), Lost> {
+        let event = match event {
+            Some(Ok(event)) => event,
+            Some(Err(error)) => return Err(Lost(crate::error::transport(&error).to_string())),
+            None => return Err(Lost("the event stream ended".to_owned())),
+        };
+        for note in events::notes(&event) {
+            match note {
+                Note::Changed(id) => self.dirty.mark(id),
+                Note::ChangedIfKnown(id) if known.container(&id).is_some() => {
+                    self.dirty.mark(ObjectId::Container(id));
+                }
+                Note::ChangedIfKnown(_) => {}
+                Note::Stopped(id, at) => {
+                    // A replayed event may be of a run that is over.
+                    let facts = known
+                        .container(&id)
+                        .and_then(|container| container.facts.as_ref());
+                    let past = facts
+                        .and_then(|facts| facts.started_at)
+                        .is_some_and(|started| at < started);
+                    if !past && !self.shared.own_stops.is_ours(&id, at) {
+                        queue.push_back(Sighting::Stopped(id, at));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn looked(
+        &mut self,
+        id: &ObjectId,
+        found: Result<Option<Object>, ActError>,
+        known: &mut Known,
+        queue: &mut VecDeque<Sighting>,
+    ) {
+        match found {
+            Ok(Some(object)) => {
+                self.dirty.done(id);
+                self.looked_at.insert(id.clone());
+                known.saw(&object);
+                if let Object::Container(container) = &object
+                    && self.suspects.remove(&container.id)
+                {
+                    self.suspect(container);
+                }
+                queue.push_back(Sighting::Saw(object));
+            }
+            Ok(None) => {
+                self.dirty.done(id);
+                self.looked_at.insert(id.clone());
+                if known.gone(id) {
+                    queue.push_back(Sighting::Gone(id.clone()));
+                }
+            }
+            Err(error) => {
+                let rest = self.dirty.failed(id);
+                tracing::debug!(?id, %error, ?rest, "look failed");
+                let id = id.clone();
+                self.rests.push(Box::pin(async move {
+                    sleep(rest).await;
+                    id
+                }));
+            }
+        }
+    }
+
+    fn listed(&mut self, listing: Listing, known: &mut Known, queue: &mut VecDeque<Sighting>) {
+        self.failures = 0;
+        let mut shown = BTreeSet::new();
+        for listed in listing.containers {
+            let id = ObjectId::Container(listed.container.id.clone());
+            if self.looked_at.contains(&id) {
+                continue;
+            }
+            let told = self.dirty.concerns(&id);
+            let (container, look) = known.listed(listed);
+            if look == Look::Changed && !told {
+                self.suspects.insert(container.id.clone());
+            }
+            if look != Look::Not {
+                self.dirty.mark(id.clone());
+            }
+            queue.push_back(Sighting::Saw(Object::Container(container)));
+            shown.insert(id);
+        }
+        let networks = listing
+            .networks
+            .into_iter()
+            .map(|network| Object::Network(Arc::new(network)));
+        let volumes = listing
+            .volumes
+            .into_iter()
+            .map(|volume| Object::Volume(Arc::new(volume)));
+        for object in networks.chain(volumes) {
+            let id = id_of(&object);
+            if !self.looked_at.contains(&id) {
+                known.saw(&object);
+                queue.push_back(Sighting::Saw(object));
+                shown.insert(id);
+            }
+        }
+        known.retain(|id| shown.contains(id) || self.looked_at.contains(id));
+        queue.push_back(Sighting::ListDone);
+    }
+
+    fn failed(&mut self, error: &ActError) -> Result<(), Lost> {
+        self.failures += 1;
+        if self.failures >= FAILURES {
+            return Err(Lost(error.to_string()));
+        }
+        let shared = self.shared.clone();
+        self.lister = Lister::Pinging(Box::pin(async move { call::ping(&shared).await }));
+        Ok(())
+    }
+
+    /// Subscribes anew where a change is older than any event takes.
+    fn suspect(&mut self, container: &Container) {
+        let facts = container.facts.as_ref();
+        let times = [
+            facts.and_then(|facts| facts.started_at),
+            facts.and_then(|facts| facts.finished_at),
+        ];
+        let Some(changed) = times.into_iter().flatten().max() else {
+            return;
+        };
+        let now = (self.shared.now)();
+        if changed > self.subscribed_at && now.since(changed) > EVENTS_LATE {
+            tracing::warn!(container = %container.name, "no event told of a change: subscribing again");
+            self.subscribed_at = now;
+            self.events = events::subscribe(&self.client, now);
+        }
+    }
+
+    fn list_in(&mut self, wait: Duration) {
+        self.lister = Lister::Idle(Box::pin(sleep(wait)));
+    }
+
+    fn spacing(&self) -> Duration {
+        let rested = self.listed_at.map_or(SPACING, |at| (self.shared.now)().since(at));
+        SPACING.saturating_sub(rested)
+    }
+}
+
+fn id_of(object: &Object) -> ObjectId {
+    match object {
+        Object::Container(container) => ObjectId::Container(container.id.clone()),
+        Object::Network(network) => ObjectId::Network(network.id.clone()),
+        Object::Volume(volume) => ObjectId::Volume(volume.name.clone()),
+    }
+}
+
+/// Ten seconds, and in proportion to its cost up to thirty where a list costs more than it should.
+fn interval(cost: Duration) -> Duration {
+    let cost = u32::try_from(cost.as_millis()).unwrap_or(u32::MAX);
+    if cost <= CHEAP_LIST_MS {
+        return LIST_EVERY;
+    }
+    (LIST_EVERY.saturating_mul(cost) / CHEAP_LIST_MS).min(LIST_AT_LEAST_EVERY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expensive_list_is_made_less_often() {
+        let every = |ms| interval(Duration::from_millis(ms)).as_secs();
+        assert_eq!(
+            [every(0), every(30), every(60), every(90), every(5000)],
+            [10, 10, 20, 30, 30]
+        );
+    }
+}
