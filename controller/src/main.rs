@@ -1,1 +1,13 @@
-fn main(){}
+//! The binary `argus`: one controller, and the commands around it.
+
+mod cli;
+mod exit;
+mod http;
+mod live;
+mod settings;
+mod telemetry;
+mod wire;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -1,0 +1,152 @@
+//! The command line: one verb a file.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::{Exit, Failure};
+use crate::settings::{Colour, Options};
+
+mod completions;
+mod demo;
+mod describe;
+mod down;
+mod explain;
+mod get;
+mod logs;
+pub(crate) mod output;
+mod plan;
+mod reading;
+mod retry;
+mod run;
+mod schema;
+mod status;
+pub(crate) mod table;
+mod validate;
+mod wait;
+
+pub(crate) use get::{ports, waits};
+
+/// Keeps Docker test environments as their e2e.yaml says.
+#[derive(Debug, Parser)]
+#[command(name = "argus", version, propagate_version = true, disable_help_subcommand = false, max_term_width = 110)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Watch a folder of specs and converge an engine to it, until stopped
+    Run(run::Run),
+    /// Check spec files and say all that is wrong with them
+    Validate(validate::Validate),
+    /// Show what would be done, and why
+    Plan(plan::Plan),
+    /// List environments, or the services of one
+    Get(get::Get),
+    /// Tell everything about an environment
+    Describe(describe::Describe),
+    /// Wait until environments are ready or gone
+    Wait(wait::Wait),
+    /// Remove environments from the engine
+    Down(down::Down),
+    /// Try again what was given up
+    Retry(retry::Retry),
+    /// Show what containers write
+    Logs(logs::Logs),
+    /// Print the JSON Schema of the spec, of the status files or of errors, or the CRD
+    Schema(schema::Schema),
+    /// Explain an error code
+    Explain(explain::Explain),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+    /// A small HTTP service, used by the examples
+    #[command(hide = true)]
+    DemoService(demo::DemoService),
+}
+
+/// Reads the command line, carries it out, and ends with its exit code.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout; whoever closed it has seen enough.
+            let _ignored = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
+        }
+    };
+    match cli.options.color {
+        Colour::Auto => anstream::ColorChoice::Auto,
+        Colour::Always => anstream::ColorChoice::Always,
+        Colour::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+    let json = cli.verb.wants_json();
+    match carry_out(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => output::fail(failure, json).into(),
+    }
+}
+
+fn carry_out(cli: Cli) -> Result<Exit, Failure> {
+    let Cli { options, verb } = cli;
+    match verb {
+        Verb::Run(run) => run.carry_out(&options),
+        Verb::Validate(validate) => validate.carry_out(&options),
+        Verb::Plan(plan) => plan.carry_out(&options),
+        Verb::Get(get) => get.carry_out(&options),
+        Verb::Describe(describe) => describe.carry_out(&options),
+        Verb::Wait(wait) => wait.carry_out(&options),
+        Verb::Down(down) => down.carry_out(&options),
+        Verb::Retry(retry) => retry.carry_out(&options),
+        Verb::Logs(logs) => logs.carry_out(&options),
+        Verb::Schema(schema) => schema.carry_out(),
+        Verb::Explain(explain) => explain.carry_out(),
+        Verb::Completions(completions) => completions.carry_out(),
+        Verb::DemoService(demo) => demo.carry_out(),
+    }
+}
+
+impl Verb {
+    /// Errors are shown as JSON, too.
+    fn wants_json(&self) -> bool {
+        let output = match self {
+            Self::Validate(validate) => validate.output,
+            Self::Plan(plan) => plan.output,
+            Self::Get(get) => get.output,
+            Self::Describe(describe) => describe.output,
+            Self::Wait(wait) => wait.output,
+            Self::Down(down) => down.output,
+            Self::Retry(retry) => retry.output,
+            Self::Explain(explain) => explain.output,
+            Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => None,
+        };
+        output == Some(output::Format::Json)
+    }
+}
+
+/// Runs a future on a runtime of its own, which does not wait for what is left of it.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::fault("cannot start", &error))?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

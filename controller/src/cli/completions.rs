@@ -1,0 +1,23 @@
+//! `argus completions`: a script that lets a shell complete commands.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::output;
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut super::Cli::command(), "argus", &mut script);
+        output::data(&String::from_utf8_lossy(&script))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,123 @@
+//! `argus demo-service`: a small HTTP service that examples and tests run in an image of nothing but this binary.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_reconciler::shutdown::Signals;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Json, Router};
+use clap::Args;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use super::output;
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoService {
+    /// Where it listens
+    #[arg(long, env = "DEMO_LISTEN", default_value = "0.0.0.0:8080")]
+    listen: SocketAddr,
+    /// What it says
+    #[arg(long, env = "DEMO_GREETING", default_value = "hello")]
+    greeting: String,
+    /// Other services to reach: http://HOST:PORT/PATH or tcp://HOST:PORT
+    #[arg(long, env = "DEMO_DEPENDS_ON", value_delimiter = ',')]
+    depends_on: Vec<String>,
+    /// End by itself after this long
+    #[arg(long, env = "DEMO_CRASH_AFTER", value_parser = humantime::parse_duration)]
+    crash_after: Option<Duration>,
+    /// Exit code of that end
+    #[arg(long, env = "DEMO_EXIT_WITH", default_value_t = 1)]
+    exit_with: u8,
+    /// Check the dependencies once, say the greeting, and end with 0
+    #[arg(long, env = "DEMO_RUN_ONCE")]
+    run_once: bool,
+}
+
+impl DemoService {
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        super::block_on(self.serve()).map(Exit::AsTold)
+    }
+
+    async fn serve(self) -> Result<u8, Failure> {
+        let fault = |doing: &str, error: std::io::Error| Failure::fault(doing, &error);
+        // As process 1 of a container nothing ends it but its own handlers.
+        let signals = Signals::subscribe().map_err(|error| fault("cannot take signals", error))?;
+        let stop = CancellationToken::new();
+        if self.run_once {
+            output::note(&format!("{}: {}", self.greeting, reached(&self.depends_on).await));
+            return Ok(0);
+        }
+        let listener =
+            TcpListener::bind(self.listen).await.map_err(|error| fault(&format!("cannot listen on {}", self.listen), error))?;
+        output::note(&format!("listening on {}", self.listen));
+        let shared = Arc::new((self.greeting, self.depends_on));
+        let app = Router::new().route("/", get(hello)).route("/healthz", get(async || "ok\n")).with_state(shared);
+        let stopped = stop.clone().cancelled_owned();
+        let crash = async move {
+            match self.crash_after {
+                Some(after) => tokio::time::sleep(after).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            served = axum::serve(listener, app).with_graceful_shutdown(stopped).into_future() => {
+                served.map_err(|error| fault("cannot serve", error))?;
+                Ok(0)
+            }
+            () = signals.second(stop) => Ok(130),
+            () = crash => {
+                output::note("crashing, as asked");
+                Ok(self.exit_with)
+            }
+        }
+    }
+}
+
+async fn hello(State(shared): State<Arc<(String, Vec<String>)>>) -> impl IntoResponse {
+    let reached = reached(&shared.1).await;
+    let all = reached.as_object().is_none_or(|map| map.values().all(|answer| answer == "ok"));
+    let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({ "greeting": shared.0, "dependsOn": reached })))
+}
+
+async fn reached(urls: &[String]) -> Value {
+    let mut answers = serde_json::Map::new();
+    for url in urls {
+        let answer = match tokio::time::timeout(Duration::from_secs(2), ask(url)).await {
+            Ok(Ok(())) => "ok".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer in 2 s".to_owned(),
+        };
+        answers.insert(url.clone(), Value::String(answer));
+    }
+    Value::Object(answers)
+}
+
+/// Connects, and with HTTP asks, too.
+async fn ask(url: &str) -> std::io::Result<()> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (http, rest) = match (url.strip_prefix("http://"), url.strip_prefix("tcp://")) {
+        (Some(rest), _) => (true, rest),
+        (None, rest) => (false, rest.unwrap_or(url)),
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let mut stream = TcpStream::connect(&address).await?;
+    if !http {
+        return Ok(());
+    }
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await?;
+    let good = answer.starts_with(b"HTTP/1.") && matches!(answer[9], b'2' | b'3');
+    let said = || String::from_utf8_lossy(&answer[9..]).into_owned();
+    if good { Ok(()) } else { Err(std::io::Error::other(format!("status {}", said()))) }
+}

@@ -1,0 +1,136 @@
+//! `argus describe`: everything about one environment, for a person.
+
+use std::fmt::Write as _;
+
+use argus_crds::error::StructuredError;
+use argus_crds::status::{EnvironmentStatus, ServiceStatus, Truth};
+use argus_reconciler::state::StateDir;
+use clap::Args;
+
+use super::output::{self, Format};
+use super::{get, status, table};
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+
+#[derive(Debug, Args)]
+pub(crate) struct Describe {
+    /// Environment
+    environment: String,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+impl Describe {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state);
+        status::say_if_alone(&state);
+        let status = status::existing(&state, &self.environment)?;
+        match self.output.unwrap_or(Format::Table) {
+            Format::Json => output::json(&status)?,
+            Format::Yaml => output::yaml(&status)?,
+            Format::Name => output::data(&format!("{}\n", status.environment))?,
+            Format::Table | Format::Wide => output::data(&text(&status))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn text(status: &EnvironmentStatus) -> String {
+    let mut text = String::new();
+    let mut field = |name: &str, value: &str| {
+        if !value.is_empty() {
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "{:<18}{value}", format!("{name}:"));
+        }
+    };
+    field("Name", &status.environment);
+    field("Project", &status.project);
+    field("Phase", &output::phase(status.phase));
+    field("Waits for", &get::waits(status));
+    field("Spec", &status.spec_path);
+    field("Revision", status.revision.as_deref().unwrap_or_default());
+    field("Observed", status.observed_revision.as_deref().unwrap_or_default());
+    field("Last good", status.last_good_revision.as_deref().unwrap_or_default());
+    field("Mode", &format!("{:?}", status.mode));
+    field("As of", &format!("{}{}", status.as_of, if status.stale { " (stale)" } else { "" }));
+    section(&mut text, "Conditions", &conditions(status));
+    section(&mut text, "Services", &services(&status.services));
+    section(&mut text, "Ports", &ports(status));
+    let complaints = status.complaints.iter().filter(|complaint| !complaint.is_error());
+    let notes: String = complaints.map(|complaint| &complaint.message).chain(&status.notes).map(|n| format!("{n}\n")).collect();
+    section(&mut text, "Notes", &notes);
+    section(&mut text, "Errors", &status.errors.iter().map(error).collect::<String>());
+    text
+}
+
+fn section(text: &mut String, name: &str, body: &str) {
+    if body.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "{name}:");
+    for line in body.lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+fn conditions(status: &EnvironmentStatus) -> String {
+    let row = |condition: &argus_crds::status::Condition| {
+        let bad = condition.status != Truth::True;
+        let good_when_false = matches!(condition.kind.as_str(), "Progressing" | "Degraded" | "Blocked");
+        let word = output::truth(condition.status);
+        vec![
+            condition.kind.clone(),
+            if bad == good_when_false { word } else { output::yellow(word) },
+            condition.reason.clone(),
+            condition.last_transition_time.clone(),
+            condition.message.clone(),
+        ]
+    };
+    let rows: Vec<_> = status.conditions.iter().map(row).collect();
+    table::text(&["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"], &rows)
+}
+
+fn services(services: &[ServiceStatus]) -> String {
+    if services.is_empty() {
+        return String::new();
+    }
+    let row = |row: &ServiceStatus| {
+        vec![
+            row.name.clone(),
+            output::state(row.state),
+            output::health(row.health),
+            row.restarts.to_string(),
+            row.image.clone().unwrap_or_default(),
+            row.container_id.as_deref().unwrap_or_default().chars().take(12).collect(),
+            row.waiting_on.as_ref().map(|on| on.message.clone()).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<_> = services.iter().map(row).collect();
+    table::text(&["NAME", "STATE", "HEALTH", "RESTARTS", "IMAGE", "CONTAINER", "WAITS FOR"], &rows)
+}
+
+fn ports(status: &EnvironmentStatus) -> String {
+    let row = |mapping: &argus_crds::status::PortMapping| {
+        format!("{}: {}\n", mapping.service, get::ports(std::slice::from_ref(mapping)))
+    };
+    status.port_mappings.iter().map(row).collect()
+}
+
+fn error(error: &StructuredError) -> String {
+    let of = error.service.as_ref().map_or_else(String::new, |service| format!("{service}: "));
+    let mut text = format!("{} {of}{}\n", output::red(error.code), error.message);
+    if let Some(at) = &error.timestamp {
+        let _ = writeln!(text, "  at: {at}");
+    }
+    let hint = error.details.as_ref().and_then(|details| details["hint"].as_str());
+    let log = error.details.as_ref().and_then(|details| details["log"].as_str());
+    for line in log.into_iter().flat_map(str::lines) {
+        let _ = writeln!(text, "  | {line}");
+    }
+    for hint in hint.map(str::to_owned).into_iter().chain(output::hints(error)) {
+        let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
+    }
+    text
+}

@@ -1,0 +1,108 @@
+//! `argus explain`: what an error code means and what to do about it.
+
+use argus_crds::error::Code;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::output::{self, Format};
+use super::table;
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// Code, as in `PORT_CONFLICT`; all of them without
+    code: Option<String>,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+impl Explain {
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        let format = self.output.unwrap_or(Format::Table);
+        match &self.code {
+            Some(text) => {
+                let code: Code = text.parse().map_err(|error: argus_crds::error::UnknownCode| {
+                    Failure::usage(error.to_string()).hint("`argus explain` lists all codes")
+                })?;
+                match format {
+                    Format::Json => output::json(&value(code))?,
+                    Format::Yaml => output::yaml(&value(code))?,
+                    Format::Name => output::data(&format!("{code}\n"))?,
+                    Format::Table | Format::Wide => output::data(&page(code))?,
+                }
+            }
+            None => match format {
+                Format::Json => output::json(&all())?,
+                Format::Yaml => output::yaml(&all())?,
+                Format::Name => output::data(&Code::ALL.iter().map(|code| format!("{code}\n")).collect::<String>())?,
+                Format::Table | Format::Wide => {
+                    let row = |code: &Code| vec![code.to_string(), code.about().summary.to_owned()];
+                    let rows: Vec<_> = Code::ALL.iter().map(row).collect();
+                    output::data(&table::text(&["CODE", "MEANS"], &rows))?;
+                }
+            },
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn all() -> Value {
+    Code::ALL.iter().map(|code| value(*code)).collect()
+}
+
+fn value(code: Code) -> Value {
+    let about = code.about();
+    json!({
+        "code": code,
+        "category": about.category,
+        "severity": about.severity,
+        "class": about.class,
+        "retryable": about.retryable,
+        "exitCode": Exit::of(code).number(),
+        "summary": about.summary,
+        "explanation": about.explanation,
+        "remedies": about.actions.iter().map(|action| action.remedy(None, None)).collect::<Vec<_>>(),
+    })
+}
+
+fn page(code: Code) -> String {
+    let about = code.about();
+    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let mut text = format!(
+        "{code}: {}\n\n{}\n\ncategory: {}   severity: {}   class: {}   retryable: {}\n",
+        about.summary,
+        wrapped(about.explanation),
+        word(json!(about.category)),
+        word(json!(about.severity)),
+        word(json!(about.class)),
+        if about.retryable { "yes" } else { "no" },
+    );
+    let hints = output::hints(&argus_crds::error::StructuredError::new(code, ""));
+    if !hints.is_empty() {
+        text.push_str("\nwhat to do:\n");
+        for hint in hints {
+            text.push_str(&format!("- {hint}\n"));
+        }
+    }
+    text
+}
+
+/// A text in lines of at most 100 characters.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last().map_or(0, String::len);
+        if last > 0 && last + 1 + word.len() > WIDTH {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,178 @@
+//! `argus get`: environments in a table, or the services of one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState};
+use argus_reconciler::state::StateDir;
+use clap::Args;
+use serde_json::json;
+
+use super::output::{self, Format};
+use super::{status, table};
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+
+/// How often the files are looked at with `--watch`.
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// Environment; all of them without
+    environment: Option<String>,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+    /// No header line
+    #[arg(long)]
+    no_headers: bool,
+    /// Go on and show each change
+    #[arg(short, long)]
+    watch: bool,
+}
+
+impl Get {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state);
+        status::say_if_alone(&state);
+        self.show(&state)?;
+        if self.watch {
+            super::block_on(self.follow(&state))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    async fn follow(&self, state: &StateDir) -> Result<(), Failure> {
+        let mut shown = stamp(state);
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = stamp(state);
+            if now != shown {
+                shown = now;
+                self.show(state)?;
+            }
+        }
+    }
+
+    fn show(&self, state: &StateDir) -> Result<(), Failure> {
+        let format = self.output.unwrap_or(Format::Table);
+        match &self.environment {
+            Some(env) => self.show_one(&status::existing(state, env)?, format),
+            None => self.show_all(&status::all(state)?, format),
+        }
+    }
+
+    fn show_one(&self, status: &EnvironmentStatus, format: Format) -> Result<(), Failure> {
+        match format {
+            Format::Json => output::json(status),
+            Format::Yaml => output::yaml(status),
+            Format::Name => {
+                let names = status.services.iter().map(|row| format!("{}/{}\n", status.environment, row.name));
+                output::data(&names.collect::<String>())
+            }
+            Format::Table => self.print(SERVICES, services(status, false)),
+            Format::Wide => self.print(SERVICES_WIDE, services(status, true)),
+        }
+    }
+
+    fn show_all(&self, all: &[EnvironmentStatus], format: Format) -> Result<(), Failure> {
+        match format {
+            Format::Json => output::json(&json!({ "items": all })),
+            Format::Yaml => output::yaml(&json!({ "items": all })),
+            Format::Name => output::data(&all.iter().map(|status| status.environment.clone() + "\n").collect::<String>()),
+            Format::Table | Format::Wide if all.is_empty() => {
+                output::note("no environments");
+                Ok(())
+            }
+            Format::Table => self.print(ENVIRONMENTS, environments(all, false)),
+            Format::Wide => self.print(ENVIRONMENTS_WIDE, environments(all, true)),
+        }
+    }
+
+    fn print(&self, head: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
+        let skip = usize::from(self.no_headers);
+        let lines = table::lines(head, &rows);
+        output::data(&lines.into_iter().skip(skip).map(|line| line + "\n").collect::<String>())
+    }
+}
+
+const ENVIRONMENTS: &[&str] = &["NAME", "PHASE", "READY", "RESTARTS", "PORTS", "WAITS FOR"];
+const ENVIRONMENTS_WIDE: &[&str] =
+    &["NAME", "PHASE", "READY", "RESTARTS", "PORTS", "WAITS FOR", "REVISION", "SPEC", "AS OF"];
+const SERVICES: &[&str] = &["SERVICE", "STATE", "HEALTH", "RESTARTS", "PORTS", "WAITS FOR"];
+const SERVICES_WIDE: &[&str] =
+    &["SERVICE", "STATE", "HEALTH", "RESTARTS", "PORTS", "WAITS FOR", "IMAGE", "CONTAINER"];
+
+fn environments(all: &[EnvironmentStatus], wide: bool) -> Vec<Vec<String>> {
+    let row = |status: &EnvironmentStatus| {
+        let good = |state| matches!(state, ServiceState::Ready | ServiceState::Completed);
+        let ready = status.services.iter().filter(|row| good(row.state)).count();
+        let restarts: u32 = status.services.iter().map(|row| row.restarts).sum();
+        let mut cells = vec![
+            status.environment.clone(),
+            output::phase(status.phase),
+            format!("{ready}/{}", status.services.len()),
+            restarts.to_string(),
+            ports(&status.port_mappings),
+            waits(status),
+        ];
+        if wide {
+            let revision = status.revision.as_deref().unwrap_or_default();
+            cells.push(revision.chars().take(12).collect());
+            cells.push(status.spec_path.clone());
+            cells.push(status.as_of.clone());
+        }
+        cells
+    };
+    all.iter().map(row).collect()
+}
+
+fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
+    let row = |row: &argus_crds::status::ServiceStatus| {
+        let mut cells = vec![
+            row.name.clone(),
+            output::state(row.state),
+            output::health(row.health),
+            row.restarts.to_string(),
+            ports(&row.ports),
+            row.waiting_on.as_ref().map(|on| on.message.clone()).unwrap_or_default(),
+        ];
+        if wide {
+            cells.push(row.image.clone().unwrap_or_default());
+            cells.push(row.container_id.as_deref().unwrap_or_default().chars().take(12).collect());
+        }
+        cells
+    };
+    status.services.iter().map(row).collect()
+}
+
+/// What an environment waits for, in a word: its `Ready` condition where it is not ready.
+pub(crate) fn waits(status: &EnvironmentStatus) -> String {
+    let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
+    let waits = ready.filter(|ready| ready.status != argus_crds::status::Truth::True);
+    waits.map(|waits| waits.message.clone()).unwrap_or_default()
+}
+
+/// Ports as `docker ps` has them: `127.0.0.1:8080->80/tcp`.
+pub(crate) fn ports(mappings: &[PortMapping]) -> String {
+    let one = |mapping: &PortMapping| {
+        let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let moved = if mapping.reassigned { format!(" (wanted {})", mapping.original_port) } else { String::new() };
+        format!("{host}:{}->{}/{}{moved}", mapping.actual_port, mapping.container_port, mapping.protocol)
+    };
+    mappings.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// What tells that a status file changed, for all of them.
+pub(crate) fn stamp(state: &StateDir) -> Vec<(String, Option<std::time::SystemTime>, u64)> {
+    let of = |path: &Path| std::fs::metadata(path).ok();
+    let names = status::names(state).unwrap_or_default();
+    let one = |name: String| {
+        let meta = of(&state.environments().join(format!("{name}.json")));
+        let inode = meta.as_ref().map_or(0, std::os::unix::fs::MetadataExt::ino);
+        (name, meta.and_then(|meta| meta.modified().ok()), inode)
+    };
+    names.into_iter().map(one).collect()
+}

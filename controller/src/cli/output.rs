@@ -1,0 +1,155 @@
+//! Data on stdout, all else on stderr.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+
+use anstyle::{AnsiColor, Style};
+use argus_crds::status::{Health, Phase, ServiceState, Truth};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+
+/// How data is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A table.
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Names alone.
+    Name,
+}
+
+/// Writes data; whoever closed the pipe has seen enough.
+pub(crate) fn data(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::BrokenPipe,
+        _ => Failure::fault("cannot write", &error),
+    })
+}
+
+/// Writes a value as JSON.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::fault("cannot write JSON", &error))?;
+    data(&format!("{text}\n"))
+}
+
+/// Writes a value as YAML.
+pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
+    let text = argus_crds::yaml::to_yaml(value).map_err(|error| Failure::fault("cannot write YAML", &error))?;
+    data(&text)
+}
+
+/// Says something beside the data.
+pub(crate) fn note(text: &str) {
+    // Where stderr is closed nobody wants to know.
+    drop(writeln!(anstream::stderr().lock(), "{text}"));
+}
+
+/// Shows a failure and tells the exit code.
+pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
+    let (error, exit, hint) = match failure {
+        Failure::BrokenPipe => return Exit::Done,
+        Failure::Said(exit) => return exit,
+        Failure::Error { error, exit, hint } => (error, exit, hint),
+    };
+    if as_json {
+        note(&serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string()));
+        return exit;
+    }
+    note(&format!("{} {}", red("error:"), error.message));
+    for hint in hint.into_iter().chain(hints(&error)).take(3) {
+        note(&format!("{} {hint}", cyan("hint:")));
+    }
+    exit
+}
+
+/// What can be done about an error, in words, with commands where there are some.
+pub(crate) fn hints(error: &argus_crds::error::StructuredError) -> Vec<String> {
+    let words = |remedy: &argus_crds::error::Remedy| match &remedy.command {
+        Some(command) => format!("{}: `{command}`", remedy.summary),
+        None => remedy.summary.clone(),
+    };
+    error.remedies.iter().map(words).collect()
+}
+
+fn styled(colour: AnsiColor, text: impl Display) -> String {
+    let style = Style::new().fg_color(Some(colour.into()));
+    format!("{style}{text}{style:#}")
+}
+
+/// A number of things, as in `1 service` or `2 services`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// In red.
+pub(crate) fn red(text: impl Display) -> String {
+    styled(AnsiColor::Red, text)
+}
+
+/// In cyan.
+pub(crate) fn cyan(text: impl Display) -> String {
+    styled(AnsiColor::Cyan, text)
+}
+
+/// In green.
+pub(crate) fn green(text: impl Display) -> String {
+    styled(AnsiColor::Green, text)
+}
+
+/// In yellow.
+pub(crate) fn yellow(text: impl Display) -> String {
+    styled(AnsiColor::Yellow, text)
+}
+
+/// A phase in its colour.
+pub(crate) fn phase(phase: Phase) -> String {
+    let word = format!("{phase:?}");
+    match phase {
+        Phase::Ready => green(word),
+        Phase::Degraded | Phase::Held | Phase::Terminating => yellow(word),
+        Phase::Failed => red(word),
+        Phase::Pending | Phase::Progressing => cyan(word),
+    }
+}
+
+/// A service's state in its colour.
+pub(crate) fn state(state: ServiceState) -> String {
+    let word = format!("{state:?}");
+    match state {
+        ServiceState::Ready | ServiceState::Completed => green(word),
+        ServiceState::Failed => red(word),
+        ServiceState::Restarting | ServiceState::Paused | ServiceState::Stopping => yellow(word),
+        ServiceState::Unknown
+        | ServiceState::Waiting
+        | ServiceState::Pulling
+        | ServiceState::Building
+        | ServiceState::Creating
+        | ServiceState::Starting
+        | ServiceState::Running => cyan(word),
+    }
+}
+
+/// A health verdict in its colour.
+pub(crate) fn health(health: Health) -> String {
+    match health {
+        Health::Healthy => green("Healthy"),
+        Health::Unhealthy => red("Unhealthy"),
+        Health::Starting => cyan("Starting"),
+        Health::Unknown => "Unknown".to_owned(),
+        Health::None => "-".to_owned(),
+    }
+}
+
+/// The status of a condition as it is written.
+pub(crate) fn truth(truth: Truth) -> String {
+    format!("{truth:?}")
+}

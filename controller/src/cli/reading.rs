@@ -1,0 +1,111 @@
+//! Specs read once, with the same eyes as the controller's.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::desired::Desired;
+use argus_crds::complaint::{Complaint, Gravity};
+use argus_reconciler::clock;
+use argus_reconciler::specs::admission::Admission;
+use argus_reconciler::specs::digest::Digests;
+use argus_reconciler::specs::judge::{Judge, Reading};
+use argus_reconciler::specs::scan::{MAX_FILE, read_bounded};
+use argus_reconciler::specs::{Desk, Kept, Rules, SpecBook, site};
+use sha2::{Digest as _, Sha256};
+
+use crate::exit::Failure;
+use crate::settings::Settings;
+
+/// One file that was looked at.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// As it was named.
+    pub(crate) path: PathBuf,
+    /// Its contents, for snippets.
+    pub(crate) text: String,
+    /// What is wrong with it.
+    pub(crate) complaints: Vec<Complaint>,
+    /// What it asks for, unless it is refused.
+    pub(crate) desired: Option<Desired>,
+}
+
+/// How the controller reads specs in this folder under these settings.
+pub(crate) fn rules(settings: &Settings, folder: &Path, controller: &str) -> Result<Rules, Failure> {
+    let folder = std::path::absolute(folder)
+        .map_err(|error| Failure::fault(&format!("cannot find `{}`", folder.display()), &error))?;
+    Ok(Rules {
+        folder,
+        strict: settings.strict,
+        env_allow: settings.env_allow.clone(),
+        process_env: process_env(),
+        controller: controller.to_owned(),
+        judge: Arc::new(judge(settings)),
+    })
+}
+
+/// The book of a folder, as a controller that starts on it would have it.
+pub(crate) fn folder(settings: &Settings, folder: &Path, controller: &str, kept: Kept) -> Result<SpecBook, Failure> {
+    let mut desk = Desk::new(rules(settings, folder, controller)?, kept);
+    let mut now = clock::now();
+    // A file counts when it reads the same twice; that some time lies between two reads is told, not waited for.
+    for _ in 0..20 {
+        desk.round(now);
+        if desk.book().scanned || desk.book().unavailable.is_some() {
+            break;
+        }
+        now = now + Duration::from_secs(1);
+    }
+    Ok(desk.book().clone())
+}
+
+/// One file, whatever its name.
+pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
+    let looked = |text: String, complaints, desired| Looked { path: path.to_owned(), text, complaints, desired };
+    let refused = |message: String| looked(String::new(), vec![Complaint::error("", message)], None);
+    let bytes = match read_bounded(path, MAX_FILE) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return refused(format!("file is longer than the {MAX_FILE} bytes that are read")),
+        Err(error) => return refused(format!("file cannot be read: {error}")),
+    };
+    let judge = judge(settings);
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (variables, trouble) = site::dotenv(&absolute);
+    let mut digests = Digests::default();
+    let builds = judge.contexts(&absolute, &bytes).into_iter().map(|build| {
+        let digest = digests.of(&build.folder, &build.dockerfile);
+        let why = |error| format!("build context `{}` cannot be read: {error}", build.folder.display());
+        (build.service.clone(), digest.map_err(why))
+    });
+    let digests = builds.collect();
+    let reading = Reading {
+        path: &absolute,
+        name: &path.display().to_string(),
+        bytes: &bytes,
+        variables: site::passed(variables, &process_env(), &settings.env_allow),
+        digests,
+        uuid: site::uuid("", path, &Sha256::digest(&bytes).into()),
+        first_seen: clock::now(),
+    };
+    let mut judged = judge.judge(&reading);
+    judged.complaints.extend(trouble.map(|trouble| Complaint::warning("", trouble)));
+    if settings.strict {
+        judged.complaints.iter_mut().for_each(|complaint| complaint.severity = Gravity::Error);
+    }
+    let refused = judged.complaints.iter().any(Complaint::is_error);
+    looked(String::from_utf8_lossy(&bytes).into_owned(), judged.complaints, judged.desired.filter(|_| !refused))
+}
+
+fn judge(settings: &Settings) -> Admission {
+    // A folder that is not there yet cannot be mounted either; its name as written still says which one is meant.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+    Admission { allow_mounts: settings.allow_mount.iter().map(absolute).collect() }
+}
+
+fn process_env() -> BTreeMap<String, String> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).collect()
+}

@@ -1,0 +1,38 @@
+//! `argus schema`: what files look like, for editors and programs.
+
+use argus_crds::schema;
+use clap::{Args, ValueEnum};
+
+use super::output;
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct Schema {
+    /// Which one
+    #[arg(value_enum, default_value = "e2e")]
+    which: Which,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Which {
+    /// The JSON Schema of e2e.yaml
+    E2e,
+    /// The JSON Schema of the status files
+    Status,
+    /// The JSON Schema of errors
+    Error,
+    /// The Kubernetes CRD, as YAML
+    Crd,
+}
+
+impl Schema {
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        match self.which {
+            Which::E2e => output::json(&schema::e2e_schema())?,
+            Which::Status => output::json(&schema::status_schema())?,
+            Which::Error => output::json(&schema::error_schema())?,
+            Which::Crd => output::yaml(&schema::crd())?,
+        }
+        Ok(Exit::Done)
+    }
+}

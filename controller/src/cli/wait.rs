@@ -1,0 +1,152 @@
+//! `argus wait`: until environments are ready or gone, by their status files alone.
+
+use std::time::Duration;
+
+use argus_crds::error::Code;
+use argus_crds::status::{EnvironmentStatus, Phase};
+use argus_reconciler::clock;
+use argus_reconciler::state::StateDir;
+use clap::{Args, ValueEnum};
+
+use super::get::{stamp, waits};
+use super::output::{self, Format};
+use super::status;
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+
+/// How often the files are looked at: a look is a stat a file.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Environments
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    environments: Vec<String>,
+    /// All environments that have a status
+    #[arg(long)]
+    all: bool,
+    /// What to wait for
+    #[arg(long = "for", value_enum, default_value = "ready")]
+    goal: Goal,
+    /// How long
+    #[arg(long, default_value = "120s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Goal {
+    /// The phase is Ready at the revision that is wanted
+    Ready,
+    /// It has no status any more
+    Gone,
+}
+
+impl Wait {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state);
+        status::say_if_alone(&state);
+        let which = if self.all { None } else { Some(self.environments.as_slice()) };
+        let reached = super::block_on(until(&state, which, self.goal, self.timeout))?;
+        for status in reached {
+            match self.output {
+                Some(Format::Json) => output::json(&status)?,
+                Some(Format::Yaml) => output::yaml(&status)?,
+                Some(Format::Name) => output::data(&format!("{}\n", status.environment))?,
+                Some(Format::Table | Format::Wide) | None => {
+                    output::data(&format!("{} {}\n", status.environment, output::phase(status.phase)))?;
+                }
+            }
+        }
+        if self.goal == Goal::Gone && self.output.is_none() {
+            output::data("gone\n")?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Waits until all of `which` (or every environment) is there; ends early where one is given up.
+pub(crate) async fn until(
+    state: &StateDir,
+    which: Option<&[String]>,
+    goal: Goal,
+    timeout: Duration,
+) -> Result<Vec<EnvironmentStatus>, Failure> {
+    let deadline = clock::now() + timeout;
+    let mut seen = None;
+    let mut left = Vec::new();
+    loop {
+        let stamp = stamp(state);
+        if seen.as_ref() != Some(&stamp) {
+            let names = which.map_or_else(|| status::names(state), |names| Ok(names.to_vec()))?;
+            let statuses = names
+                .iter()
+                .map(|name| Ok((name.clone(), status::one(state, name)?)))
+                .collect::<Result<Vec<_>, Failure>>()?;
+            if goal == Goal::Ready {
+                statuses.iter().filter_map(|(_, status)| status.as_ref()).try_for_each(given_up)?;
+            }
+            left = statuses.iter().filter(|(_, status)| !is_there(status.as_ref(), goal)).cloned().collect();
+            // Waiting for all of nothing to be ready waits for the first one.
+            let nothing = statuses.is_empty() && goal == Goal::Ready;
+            if left.is_empty() && !nothing {
+                return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
+            }
+            seen = Some(stamp);
+        }
+        if clock::now() >= deadline {
+            return Err(late(&left, goal, timeout));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn is_there(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {
+    match goal {
+        Goal::Gone => status.is_none(),
+        Goal::Ready => status.is_some_and(|status| {
+            status.phase == Phase::Ready && !status.stale && status.revision == status.observed_revision
+        }),
+    }
+}
+
+/// An environment that is given up does not become ready by waiting.
+fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
+    if status.phase != Phase::Failed || status.stale {
+        return Ok(());
+    }
+    let worst = status.errors.first().cloned();
+    let refused = worst.as_ref().is_some_and(|error| Exit::of(error.code) == Exit::Refused) && status.revision.is_none();
+    let exit = if refused { Exit::Refused } else { Exit::GaveUp };
+    Err(match worst {
+        Some(mut error) => {
+            let of = error.service.clone().map_or_else(String::new, |service| format!("/{service}"));
+            error.message = format!("environment `{}` failed: {}{of}: {}", status.environment, status.environment, error.message);
+            Failure::new(error).exit(exit)
+        }
+        None => Failure::of(Code::Internal, format!("environment `{}` failed", status.environment)).exit(exit),
+    })
+}
+
+fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Duration) -> Failure {
+    let word = match goal {
+        Goal::Ready => "ready",
+        Goal::Gone => "gone",
+    };
+    let one = |(name, status): &(String, Option<EnvironmentStatus>)| match status {
+        None => format!("`{name}` has no status"),
+        Some(status) if goal == Goal::Gone => format!("`{name}` is {:?}", status.phase),
+        Some(status) => format!("`{name}` is {:?} and waits for {}", status.phase, waits(status)),
+    };
+    let told = if left.is_empty() {
+        "there is no environment".to_owned()
+    } else {
+        left.iter().map(one).collect::<Vec<_>>().join("; ")
+    };
+    let waited = humantime::format_duration(timeout);
+    Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}")).exit(Exit::Late)
+}

@@ -1,0 +1,177 @@
+//! Exit codes, and failures on their way to one.
+
+use std::process::ExitCode;
+
+use argus_crds::error::{Code, StructuredError};
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done,
+    /// Something that nobody foresaw.
+    Unexpected,
+    /// The command line is not understood.
+    Usage,
+    /// A spec is refused.
+    Refused,
+    /// The engine does not answer, or its breaker is open.
+    Unreachable,
+    /// Not ready in time.
+    Late,
+    /// Argus gave up.
+    GaveUp,
+    /// Another controller holds the state directory.
+    Held,
+    /// A second signal.
+    Interrupted,
+    /// As the demo service was told.
+    AsTold(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Unexpected => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::Unreachable => 4,
+            Self::Late => 5,
+            Self::GaveUp => 6,
+            Self::Held => 7,
+            Self::Interrupted => 130,
+            Self::AsTold(number) => number,
+        }
+    }
+
+    /// The exit code that stands for an error.
+    pub(crate) fn of(code: Code) -> Self {
+        match code {
+            Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::Refused,
+            Code::DockerUnavailable | Code::CircuitOpen | Code::ConnectionLost | Code::ApiTooOld => Self::Unreachable,
+            Code::Timeout => Self::Late,
+            Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
+            Code::LeaseHeld => Self::Held,
+            _ => Self::Unexpected,
+        }
+    }
+}
+
+/// Why a command does not end well.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Whoever read our output has seen enough; that is success.
+    BrokenPipe,
+    /// All there is to say was said on the way.
+    Said(Exit),
+    /// An error to be shown.
+    Error {
+        /// What is shown.
+        error: Box<StructuredError>,
+        /// How the process ends.
+        exit: Exit,
+        /// What to do, where that is more than what the error suggests.
+        hint: Option<String>,
+    },
+}
+
+impl Failure {
+    /// A failure with the exit code of its error.
+    pub(crate) fn new(error: StructuredError) -> Self {
+        let exit = Exit::of(error.code);
+        Self::Error { error: Box::new(error), exit, hint: None }
+    }
+
+    /// A failure of a kind, in words.
+    pub(crate) fn of(code: Code, message: impl Into<String>) -> Self {
+        Self::new(StructuredError::new(code, message))
+    }
+
+    /// The command line asks for what cannot be.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::of(Code::SpecInvalid, message).exit(Exit::Usage).hint("argus help")
+    }
+
+    /// A fault of the system around us, with its chain of causes.
+    pub(crate) fn fault(doing: &str, why: &dyn std::error::Error) -> Self {
+        Self::of(Code::Internal, format!("{doing}: {}", chain(why))).quiet()
+    }
+
+    /// The same failure with another exit code.
+    pub(crate) fn exit(self, exit: Exit) -> Self {
+        match self {
+            Self::Error { error, hint, .. } => Self::Error { error, exit, hint },
+            other @ (Self::BrokenPipe | Self::Said(_)) => other,
+        }
+    }
+
+    /// The same failure with what to do.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        match self {
+            Self::Error { error, exit, .. } => Self::Error { error, exit, hint: Some(hint.into()) },
+            other @ (Self::BrokenPipe | Self::Said(_)) => other,
+        }
+    }
+
+    /// The same failure without the suggestions of its code.
+    fn quiet(self) -> Self {
+        match self {
+            Self::Error { error, exit, hint } => Self::Error { error: Box::new(error.suggest(&[])), exit, hint },
+            other @ (Self::BrokenPipe | Self::Said(_)) => other,
+        }
+    }
+}
+
+/// An error with all that stands behind it, each said once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_an_exit_code_and_the_special_ones_have_theirs() {
+        for (code, exit) in [
+            (Code::SpecInvalid, 3),
+            (Code::SpecConflict, 3),
+            (Code::PolicyViolation, 3),
+            (Code::DockerUnavailable, 4),
+            (Code::CircuitOpen, 4),
+            (Code::Timeout, 5),
+            (Code::ContainerRestartExhausted, 6),
+            (Code::LeaseHeld, 7),
+            (Code::Internal, 1),
+        ] {
+            assert_eq!(Exit::of(code).number(), exit, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_chain_says_each_cause_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read `x`")]
+        struct Outer(#[source] std::io::Error);
+        let error = Outer(std::io::Error::other("disk is gone"));
+        assert_eq!(chain(&error), "cannot read `x`: disk is gone");
+    }
+}

@@ -1,0 +1,78 @@
+//! Asking a running controller over its socket.
+
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+use argus_crds::error::StructuredError;
+use bytes::Bytes;
+use futures::future::{Either, select};
+use http_body_util::{BodyExt, Empty};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+
+/// A controller answers at once or is in trouble.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Why there is no answer, or not the one that was wanted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// Nobody listens.
+    #[error("controller is not running")]
+    Away(#[source] io::Error),
+    /// The controller refuses.
+    #[error(transparent)]
+    Refused(Box<StructuredError>),
+    /// The conversation broke.
+    #[error("controller does not answer: {0}")]
+    Broken(String),
+}
+
+/// Asks.
+#[cfg_attr(not(test), allow(dead_code, reason = "commands only tell so far; the API that they will ask is a later step"))]
+pub(crate) async fn get(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
+    talk(socket, Method::GET, path).await
+}
+
+/// Tells.
+pub(crate) async fn post(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
+    talk(socket, Method::POST, path).await
+}
+
+async fn talk(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
+    let said = tokio::time::timeout(DEADLINE, exchange(socket, method, path)).await;
+    said.unwrap_or_else(|_| Err(ClientError::Broken(format!("no answer within {} s", DEADLINE.as_secs()))))
+}
+
+async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
+    let broken = |error: &dyn std::error::Error| ClientError::Broken(crate::exit::chain(error));
+    let stream = UnixStream::connect(socket).await.map_err(ClientError::Away)?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "argus")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| broken(&error))?;
+    let answer = pin!(async move {
+        let answer = sender.send_request(request).await?;
+        let status = answer.status();
+        Ok::<_, hyper::Error>((status, answer.into_body().collect().await?.to_bytes()))
+    });
+    // The connection works only while somebody drives it.
+    let answered = match select(answer, pin!(connection)).await {
+        Either::Left((answered, _)) => answered,
+        Either::Right((_, answer)) => answer.await,
+    };
+    let (status, body) = answered.map_err(|error| broken(&error))?;
+    if status.is_success() {
+        return Ok(body);
+    }
+    match serde_json::from_slice(&body) {
+        Ok(error) => Err(ClientError::Refused(error)),
+        Err(_) => Err(ClientError::Broken(format!("status {status}"))),
+    }
+}

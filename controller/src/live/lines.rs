@@ -1,0 +1,110 @@
+//! One line each time something changes: for logs, pipes and CI.
+
+use std::collections::BTreeMap;
+
+use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState, ServiceStatus};
+
+/// What was said last of each environment and service.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    said: BTreeMap<String, String>,
+}
+
+impl Lines {
+    /// The lines that tell what is new; progress alone is not.
+    pub(crate) fn news(&mut self, statuses: &BTreeMap<String, EnvironmentStatus>) -> Vec<String> {
+        let mut now = BTreeMap::new();
+        let mut lines = Vec::new();
+        for status in statuses.values() {
+            for row in &status.services {
+                let subject = format!("{}/{}", status.environment, row.name);
+                let reason = row.waiting_on.as_ref().map(|on| on.reason.as_str()).unwrap_or_default();
+                let key = format!("{:?} {reason} {}", row.state, addresses(row));
+                if self.said.get(&subject) != Some(&key) {
+                    lines.push(format!("{subject} {}", of_service(row)));
+                }
+                now.insert(subject, key);
+            }
+            let key = format!("{:?} {:?}", status.phase, status.errors.iter().map(|e| e.code).collect::<Vec<_>>());
+            if self.said.get(&status.environment) != Some(&key) {
+                lines.push(of_environment(status));
+            }
+            now.insert(status.environment.clone(), key);
+        }
+        let gone = self.said.keys().filter(|subject| !now.contains_key(*subject));
+        lines.extend(gone.map(|subject| format!("{subject} Gone")));
+        self.said = now;
+        lines
+    }
+}
+
+fn of_service(row: &ServiceStatus) -> String {
+    let good = matches!(row.state, ServiceState::Ready | ServiceState::Completed);
+    let tail = match &row.waiting_on {
+        Some(on) => format!(" waits for {}", on.message),
+        None if good && !row.ports.is_empty() => format!(" {}", addresses(row)),
+        None => String::new(),
+    };
+    format!("{:?}{tail}", row.state)
+}
+
+fn of_environment(status: &EnvironmentStatus) -> String {
+    let error = status.errors.first();
+    let tail = error.map_or_else(String::new, |error| format!(" {}: {}", error.code, error.message));
+    format!("{} {:?}{tail}", status.environment, status.phase)
+}
+
+/// Where a service is reached, as in `http 127.0.0.1:8080, udp 127.0.0.1:53`.
+fn addresses(row: &ServiceStatus) -> String {
+    let one = |mapping: &PortMapping| {
+        let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        format!("{} {host}:{}", mapping.protocol, mapping.actual_port)
+    };
+    row.ports.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::status::{Phase, WaitingOn};
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_said_once_and_progress_is_not_a_change() {
+        let mut lines = Lines::default();
+        let port = PortMapping {
+            service: "web".to_owned(),
+            container_port: 80,
+            protocol: "tcp".to_owned(),
+            original_port: 8080,
+            actual_port: 8080,
+            reassigned: false,
+            host: Some("127.0.0.1".to_owned()),
+        };
+        let pulls = |line: &str| WaitingOn { reason: "ImageNotPresent".to_owned(), message: line.to_owned(), ..WaitingOn::default() };
+        let mut web = ServiceStatus {
+            name: "web".to_owned(),
+            state: ServiceState::Pulling,
+            waiting_on: Some(pulls("layer 1/7")),
+            ports: vec![port],
+            ..ServiceStatus::default()
+        };
+        let mut news = |web: &ServiceStatus, phase| {
+            let status = EnvironmentStatus {
+                environment: "shop".to_owned(),
+                phase,
+                services: vec![web.clone()],
+                ..EnvironmentStatus::default()
+            };
+            lines.news(&BTreeMap::from([("shop".to_owned(), status)]))
+        };
+        assert_eq!(news(&web, Phase::Progressing), ["shop/web Pulling waits for layer 1/7", "shop Progressing"]);
+        web.waiting_on = Some(pulls("layer 2/7"));
+        assert!(news(&web, Phase::Progressing).is_empty());
+        web.state = ServiceState::Ready;
+        web.waiting_on = None;
+        assert_eq!(news(&web, Phase::Ready), ["shop/web Ready tcp 127.0.0.1:8080", "shop Ready"]);
+        assert_eq!(lines.news(&BTreeMap::new()), ["shop Gone", "shop/web Gone"]);
+    }
+}

@@ -1,0 +1,173 @@
+//! What can be set: by flag, else by variable, else by `argus.toml`, else as it is by default.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use argus_crds::error::Code;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+
+use crate::exit::{Exit, Failure};
+
+/// Options that every command takes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Options {
+    /// State directory [default: ./.argus]
+    #[arg(long, global = true, env = "ARGUS_STATE", value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// Engine: unix://PATH or tcp://HOST:PORT [default: DOCKER_HOST, the current Docker context, the default socket]
+    #[arg(long, global = true, env = "ARGUS_DOCKER_HOST", value_name = "ENDPOINT")]
+    pub(crate) docker_host: Option<String>,
+    /// Settings file [default: ./argus.toml, where it is there]
+    #[arg(long, global = true, env = "ARGUS_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Logs on stderr for people or for programs [default: human]
+    #[arg(long, global = true, env = "ARGUS_LOG_FORMAT", value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Colour: always, never, or where a terminal takes it
+    #[arg(long, global = true, env = "ARGUS_COLOR", value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Colour,
+}
+
+/// Options of the commands that read specs.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SpecOptions {
+    /// Folder of the specs [default: ./environments]
+    #[arg(long, env = "ARGUS_SPECS", value_name = "DIR")]
+    pub(crate) specs: Option<PathBuf>,
+    /// Address on which ports are published where the file names none [default: 127.0.0.1]
+    #[arg(long, env = "ARGUS_PUBLISH_ADDRESS", value_name = "ADDRESS")]
+    pub(crate) publish_address: Option<IpAddr>,
+    #[command(flatten)]
+    pub(crate) admission: AdmissionOptions,
+}
+
+/// Options of admission.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AdmissionOptions {
+    /// Refuse unknown keys
+    #[arg(long, env = "ARGUS_STRICT", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub(crate) strict: Option<bool>,
+    /// Variables of this process that `{{env.NAME}}` may read
+    #[arg(long, env = "ARGUS_ENV_ALLOW", value_name = "NAME", value_delimiter = ',', num_args = 1..)]
+    pub(crate) env_allow: Vec<String>,
+    /// Folders outside the spec's own that may be mounted
+    #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',', num_args = 1..)]
+    pub(crate) allow_mount: Vec<PathBuf>,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// When output is coloured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal that takes it.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// `argus.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+struct File {
+    specs: Option<PathBuf>,
+    state: Option<PathBuf>,
+    docker_host: Option<String>,
+    publish_address: Option<IpAddr>,
+    strict: Option<bool>,
+    env_allow: Option<Vec<String>>,
+    allow_mount: Option<Vec<PathBuf>>,
+    log_format: Option<LogFormat>,
+}
+
+/// What holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) specs: PathBuf,
+    pub(crate) state: PathBuf,
+    pub(crate) docker_host: Option<String>,
+    pub(crate) publish_address: IpAddr,
+    pub(crate) strict: bool,
+    pub(crate) env_allow: Vec<String>,
+    pub(crate) allow_mount: Vec<PathBuf>,
+    pub(crate) log_format: LogFormat,
+}
+
+impl Settings {
+    /// Puts flags and variables (clap has them together already) over the file over the defaults.
+    pub(crate) fn resolve(options: &Options, specs: &SpecOptions) -> Result<Self, Failure> {
+        let file = read(options.config.as_deref())?;
+        let AdmissionOptions { strict, env_allow, allow_mount } = specs.admission.clone();
+        let listed = |flags: Vec<String>, file: Option<Vec<String>>| {
+            if flags.is_empty() { file.unwrap_or_default() } else { flags }
+        };
+        let mounts = if allow_mount.is_empty() { file.allow_mount.unwrap_or_default() } else { allow_mount };
+        let or = |flag: &Option<PathBuf>, file: Option<PathBuf>, default: &str| {
+            flag.clone().or(file).unwrap_or_else(|| PathBuf::from(default))
+        };
+        Ok(Self {
+            specs: or(&specs.specs, file.specs, "./environments"),
+            state: or(&options.state, file.state, "./.argus"),
+            docker_host: options.docker_host.clone().filter(|host| !host.is_empty()).or(file.docker_host),
+            publish_address: specs
+                .publish_address
+                .or(file.publish_address)
+                .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            strict: strict.or(file.strict).unwrap_or(false),
+            env_allow: listed(env_allow, file.env_allow),
+            allow_mount: mounts,
+            log_format: options.log_format.or(file.log_format).unwrap_or_default(),
+        })
+    }
+}
+
+fn read(named: Option<&Path>) -> Result<File, Failure> {
+    let path = named.unwrap_or_else(|| Path::new("argus.toml"));
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => return Ok(File::default()),
+        Err(error) => {
+            let message = format!("cannot read settings `{}`: {error}", path.display());
+            return Err(Failure::of(Code::PrereqMissing, message).exit(Exit::Usage));
+        }
+    };
+    toml::from_str(&text).map_err(|error| {
+        let message = format!("settings `{}`: {}", path.display(), error.to_string().trim_end());
+        Failure::of(Code::PrereqMissing, message).exit(Exit::Usage)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("argus.toml");
+        std::fs::write(&config, "specs = \"from-file\"\nstrict = true\nlog-format = \"json\"\n").unwrap();
+        let options = Options { config: Some(config.clone()), state: Some("flag".into()), ..Options::default() };
+        let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+        assert_eq!(settings.specs, Path::new("from-file"));
+        assert_eq!(settings.state, Path::new("flag"));
+        assert!(settings.strict && settings.log_format == LogFormat::Json);
+        assert_eq!(settings.publish_address, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let flags = SpecOptions { specs: Some("flag".into()), ..SpecOptions::default() };
+        assert_eq!(Settings::resolve(&options, &flags).unwrap().specs, Path::new("flag"));
+        std::fs::write(&config, "spec = \"typo\"\n").unwrap();
+        assert!(Settings::resolve(&options, &flags).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! Logs on stderr: for people or as JSON, filtered by `ARGUS_LOG`.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::live::screen::Screen;
+use crate::settings::LogFormat;
+
+/// Turns logging on; `usual` is the level where `ARGUS_LOG` says nothing.
+pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&Screen>) {
+    let filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    let writer = Writer { screen: screen.cloned() };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    // A second start (in tests) keeps the first.
+    let _already = match format {
+        LogFormat::Human => builder.with_ansi(colours()).with_target(false).compact().try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+}
+
+fn colours() -> bool {
+    let choice = anstream::AutoStream::choice(&io::stderr());
+    choice != anstream::ColorChoice::Never
+}
+
+/// Writes to stderr, above the live table where there is one.
+#[derive(Debug, Clone)]
+struct Writer {
+    screen: Option<Screen>,
+}
+
+/// One event on its way out.
+struct Line {
+    screen: Option<Screen>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> MakeWriter<'a> for Writer {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Line { screen: self.screen.clone(), bytes: Vec::new() }
+    }
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        match &self.screen {
+            Some(screen) => screen.above(&self.bytes),
+            // There is nowhere left to say that logs cannot be written.
+            None => drop(io::stderr().write_all(&self.bytes)),
+        }
+    }
+}
