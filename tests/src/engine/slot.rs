@@ -63,15 +63,15 @@ impl Slot {
         let outer = format!("10.213.{third}.{}", fourth + 1);
         let (name, inner) = (&self.name, self.inner_address());
         ip(&format!("netns add {name}"));
-        ip(&format!("-n {name} link set lo up"));
+        inside(name, "link set lo up");
         ip(&format!(
             "link add {name}-h type veth peer name {name}-n netns {name}"
         ));
         ip(&format!("addr add {outer}/30 dev {name}-h"));
         ip(&format!("link set {name}-h up"));
-        ip(&format!("-n {name} addr add {inner}/30 dev {name}-n"));
-        ip(&format!("-n {name} link set {name}-n up"));
-        ip(&format!("-n {name} route add default via {outer}"));
+        inside(name, &format!("addr add {inner}/30 dev {name}-n"));
+        inside(name, &format!("link set {name}-n up"));
+        inside(name, &format!("route add default via {outer}"));
     }
 
     /// A process of its own that cleans up when its standard input ends. Our end of that pipe closes when we want it to or
@@ -144,10 +144,18 @@ fn owner_mark(pid: u32) -> String {
 }
 
 fn ip(arguments: &str) {
-    let output = Command::new("ip")
-        .args(arguments.split(' '))
-        .output()
-        .expect("ip runs; hint: ./scripts/setup");
+    run(Command::new("ip").args(arguments.split(' ')), arguments);
+}
+
+/// Not `ip -n`, which changes mounts and fails where the root is no mount of its own.
+fn inside(name: &str, arguments: &str) {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{name}")).args(["--", "ip"]);
+    run(command.args(arguments.split(' ')), arguments);
+}
+
+fn run(command: &mut Command, arguments: &str) {
+    let output = command.output().expect("ip runs; hint: ./scripts/setup");
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "ip {arguments}: {err}");
 }
