@@ -1,6 +1,9 @@
 //! The time: the only file that asks for it, so that everything else can be told.
 
-#![allow(clippy::disallowed_methods, reason = "somebody has to ask the system, and it is this file alone")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "somebody has to ask the system, and it is this file alone"
+)]
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -34,7 +37,10 @@ impl Clock {
 
     /// A clock that shows `base` now and goes with tokio's time, which a test may pause.
     pub fn virtual_from(base: Timestamp) -> Self {
-        Self(Source::Virtual { base, origin: Instant::now() })
+        Self(Source::Virtual {
+            base,
+            origin: Instant::now(),
+        })
     }
 
     /// The time.

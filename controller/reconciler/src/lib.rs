@@ -1,9 +1,25 @@
 //! Tasks, channels and time around the brain: eyes publish, the brain decides, hands act.
 
 pub mod clock;
+pub mod handle;
+pub mod hands;
 pub mod identity;
+pub mod informer;
+pub mod keeper;
 pub mod lock;
+pub mod outlook;
+pub mod prober;
+pub mod reconciler;
+pub mod run;
 pub mod shutdown;
 pub mod specs;
 pub mod state;
+pub mod status_writer;
 pub mod supervise;
+
+pub use handle::{Command, CommandError, Handle};
+pub use hands::Deadlines;
+pub use outlook::{Mode, Outlook};
+pub use run::{Controller, Options, Running};
+pub use status_writer::{EnvFiles, StatusView};
+pub use supervise::TaskDied;

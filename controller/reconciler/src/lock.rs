@@ -53,7 +53,10 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock at `path` without waiting.
     pub fn take(path: &Path, me: &Holder) -> Result<Self, LockError> {
-        let io = |source| LockError::Io { path: path.to_path_buf(), source };
+        let io = |source| LockError::Io {
+            path: path.to_path_buf(),
+            source,
+        };
         // A file that is replaced between open and lock makes another round; nobody replaces it that often.
         for _ in 0..16 {
             let mut file = OpenOptions::new()
@@ -67,11 +70,17 @@ impl Lock {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(LockError::Held { path: path.to_path_buf(), holder: read(&mut file) });
+                    return Err(LockError::Held {
+                        path: path.to_path_buf(),
+                        holder: read(&mut file),
+                    });
                 }
                 Err(error) => return Err(io(error.into())),
             }
-            let lock = Self { file, path: path.to_path_buf() };
+            let lock = Self {
+                file,
+                path: path.to_path_buf(),
+            };
             if lock.is_at_its_path() {
                 lock.sign(me).map_err(io)?;
                 return Ok(lock);
@@ -100,7 +109,11 @@ impl Lock {
 /// The name of this host, for people.
 pub fn host_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    kernel.map(|name| name.trim().to_owned()).ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "?".to_owned())
+    kernel
+        .map(|name| name.trim().to_owned())
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "?".to_owned())
 }
 
 fn read(file: &mut File) -> Holder {
@@ -115,7 +128,12 @@ mod tests {
     use super::*;
 
     fn me(pid: u32) -> Holder {
-        Holder { pid, host: "here".to_owned(), since: "now".to_owned(), run: "R".to_owned() }
+        Holder {
+            pid,
+            host: "here".to_owned(),
+            since: "now".to_owned(),
+            run: "R".to_owned(),
+        }
     }
 
     #[test]

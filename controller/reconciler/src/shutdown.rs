@@ -15,7 +15,10 @@ pub struct Signals {
 impl Signals {
     /// Subscribes; from here on the signals no longer kill the process by themselves.
     pub fn subscribe() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     /// Cancels `stop` at the first signal and returns at the second; the caller then exits with 130.

@@ -43,7 +43,10 @@ impl StateDir {
             let path = path.to_path_buf();
             move |source| StateError::Io { path, source }
         };
-        let (root, specs) = (resolve(state).map_err(at(state))?, resolve(specs).map_err(at(specs))?);
+        let (root, specs) = (
+            resolve(state).map_err(at(state))?,
+            resolve(specs).map_err(at(specs))?,
+        );
         if root.starts_with(&specs) {
             return Err(StateError::InsideSpecs { state: root, specs });
         }
@@ -54,7 +57,10 @@ impl StateDir {
             (dir.private(), 0o700),
             (dir.builds(), 0o700),
         ] {
-            let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(&path);
+            let made = std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(mode)
+                .create(&path);
             // The umask may have taken bits away, and an older run may have left others.
             made.and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)))
                 .map_err(at(&path))?;
@@ -94,7 +100,13 @@ impl StateDir {
 
     /// Log of the last build or pull of an image.
     pub fn build_log(&self, image: &str) -> PathBuf {
-        let tame = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
+        let tame = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
+                c
+            } else {
+                '_'
+            }
+        };
         let name: String = image.chars().take(160).map(tame).collect();
         self.builds().join(format!("{name}.log"))
     }
@@ -146,7 +158,8 @@ pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = AtomicWriteFile::options().open(path)?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     file.commit()
 }
@@ -218,7 +231,11 @@ mod tests {
             dir.path().join("none/../specs/state"),
         ] {
             let refused = StateDir::prepare(&state, &specs);
-            assert!(matches!(refused, Err(StateError::InsideSpecs { .. })), "{}", state.display());
+            assert!(
+                matches!(refused, Err(StateError::InsideSpecs { .. })),
+                "{}",
+                state.display()
+            );
         }
         StateDir::prepare(&dir.path().join("specs-state"), &specs).unwrap();
     }

@@ -58,7 +58,13 @@ impl Supervisor {
     pub fn new(clock: Clock, stop: CancellationToken) -> Self {
         // One: the first death ends everything, those after it are only logged.
         let (deaths, died) = mpsc::channel(1);
-        Self { clock, stop, tracker: TaskTracker::new(), deaths, died }
+        Self {
+            clock,
+            stop,
+            tracker: TaskTracker::new(),
+            deaths,
+            died,
+        }
     }
 
     /// Runs a task that can be made anew: an end before the stop makes another one, within the window.
@@ -129,7 +135,11 @@ impl Supervisor {
             tracing::error!(task, restarts, reason, "task is dead");
             match importance {
                 Importance::Critical => {
-                    let _later_ones_are_logged_only = deaths.try_send(TaskDied { task, restarts, reason });
+                    let _later_ones_are_logged_only = deaths.try_send(TaskDied {
+                        task,
+                        restarts,
+                        reason,
+                    });
                 }
                 Importance::Useful => {}
             }
@@ -173,7 +183,10 @@ mod tests {
 
     fn supervisor() -> (Supervisor, CancellationToken) {
         let stop = CancellationToken::new();
-        (Supervisor::new(Clock::virtual_from(Timestamp(0)), stop.clone()), stop)
+        (
+            Supervisor::new(Clock::virtual_from(Timestamp(0)), stop.clone()),
+            stop,
+        )
     }
 
     #[tokio::test(start_paused = true)]
@@ -217,7 +230,14 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(9)).await;
         });
         let died = supervisor.run(Duration::from_secs(1)).await.unwrap_err();
-        assert_eq!(died, TaskDied { task: "reconciler", restarts: 0, reason: "it returned".to_owned() });
+        assert_eq!(
+            died,
+            TaskDied {
+                task: "reconciler",
+                restarts: 0,
+                reason: "it returned".to_owned()
+            }
+        );
     }
 
     #[tokio::test(start_paused = true)]

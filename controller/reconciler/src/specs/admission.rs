@@ -40,23 +40,29 @@ impl Judge for Admission {
         let spec = yaml::read(&name, bytes).spec;
         // Admission settles where a context lies; what it refuses is not built.
         let desired = spec.and_then(|spec| admit(&spec, &self.site(path)).desired);
-        let builds = desired.into_iter().flat_map(|desired| desired.services).filter_map(|(service, it)| {
-            match it.image {
+        let builds = desired
+            .into_iter()
+            .flat_map(|desired| desired.services)
+            .filter_map(|(service, it)| match it.image {
                 Image::Built(build) => Some(Context {
                     service: service.into(),
                     folder: PathBuf::from(build.context),
                     dockerfile: PathBuf::from(build.dockerfile),
                 }),
                 Image::Named(_) => None,
-            }
-        });
+            });
         builds.collect()
     }
 
     fn judge(&self, reading: &Reading<'_>) -> Judged {
         let read = yaml::read(reading.name, reading.bytes);
         let mut complaints = read.complaints;
-        let Some(spec) = read.spec else { return Judged { desired: None, complaints } };
+        let Some(spec) = read.spec else {
+            return Judged {
+                desired: None,
+                complaints,
+            };
+        };
         let mut site = self.site(reading.path);
         site.env_vars.clone_from(&reading.variables);
         site.now = reading.first_seen;
@@ -70,12 +76,20 @@ impl Judge for Admission {
             }
         }
         let admission = admit(&spec, &site);
-        complaints.extend(admission.complaints.into_iter().map(|complaint| read.source.placed(complaint)));
+        complaints.extend(
+            admission
+                .complaints
+                .into_iter()
+                .map(|complaint| read.source.placed(complaint)),
+        );
         for (service, why) in &unread {
             let complaint = Complaint::error(format!("services.{service}.build.context"), why.clone());
             let complaint = complaint.hint("`context` is relative to the folder that the file lies in");
             complaints.push(read.source.placed(complaint));
         }
-        Judged { desired: admission.desired.filter(|_| unread.is_empty()), complaints }
+        Judged {
+            desired: admission.desired.filter(|_| unread.is_empty()),
+            complaints,
+        }
     }
 }

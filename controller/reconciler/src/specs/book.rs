@@ -92,9 +92,15 @@ pub struct Judged {
 impl SpecBook {
     /// A book that remembers what counted before the controller was started.
     pub fn remembering(held: BTreeMap<PathBuf, Accepted>) -> Self {
-        let entry = |accepted| FileEntry { holds: Some(Arc::new(accepted)), ..FileEntry::default() };
+        let entry = |accepted| FileEntry {
+            holds: Some(Arc::new(accepted)),
+            ..FileEntry::default()
+        };
         let mut book = Self {
-            files: held.into_iter().map(|(path, accepted)| (path, entry(accepted))).collect(),
+            files: held
+                .into_iter()
+                .map(|(path, accepted)| (path, entry(accepted)))
+                .collect(),
             ..Self::default()
         };
         book.index();
@@ -107,16 +113,16 @@ impl SpecBook {
         entry.text = text;
         entry.gone_since = None;
         let refused = judged.complaints.iter().any(Complaint::is_error);
-        match judged.desired.filter(|_| !refused) {
-            Some(desired) => {
-                let claim = Waiting { desired: Arc::new(desired), complaints: judged.complaints };
-                self.claim(path, claim, now);
-            }
-            None => {
-                entry.complaints = judged.complaints;
-                entry.waiting = None;
-                entry.standing = Standing::Rejected;
-            }
+        if let Some(desired) = judged.desired.filter(|_| !refused) {
+            let claim = Waiting {
+                desired: Arc::new(desired),
+                complaints: judged.complaints,
+            };
+            self.claim(path, claim, now);
+        } else {
+            entry.complaints = judged.complaints;
+            entry.waiting = None;
+            entry.standing = Standing::Rejected;
         }
         self.settle_claims(now);
     }
@@ -136,7 +142,10 @@ impl SpecBook {
     /// The folder cannot be read: no grace runs out until it can.
     pub fn freeze(&mut self, reason: String) {
         self.unavailable = Some(reason);
-        let gone = self.files.values_mut().filter_map(|entry| entry.gone_since.as_mut());
+        let gone = self
+            .files
+            .values_mut()
+            .filter_map(|entry| entry.gone_since.as_mut());
         for since in gone.chain(self.leaving.values_mut().map(|(_, since)| since)) {
             *since = NOT_RUNNING;
         }
@@ -168,19 +177,29 @@ impl SpecBook {
     pub fn expires_at(&self) -> Option<Timestamp> {
         let files = self.files.values().filter_map(|entry| entry.gone_since);
         let leaving = self.leaving.values().map(|(_, since)| *since);
-        files.chain(leaving).filter(|since| *since != NOT_RUNNING).min().map(|since| since + GRACE)
+        files
+            .chain(leaving)
+            .filter(|since| *since != NOT_RUNNING)
+            .min()
+            .map(|since| since + GRACE)
     }
 
     /// What counts, by file: enough to go on from after a restart.
     pub fn held(&self) -> BTreeMap<PathBuf, Accepted> {
         let held = |entry: &FileEntry| entry.holds.as_deref().cloned();
-        self.files.iter().filter_map(|(path, entry)| Some((path.clone(), held(entry)?))).collect()
+        self.files
+            .iter()
+            .filter_map(|(path, entry)| Some((path.clone(), held(entry)?)))
+            .collect()
     }
 
     /// The file that an environment comes from.
     pub fn file_of(&self, env: &EnvName) -> Option<(&Path, &FileEntry)> {
         let of = |entry: &FileEntry| entry.holds.as_ref().is_some_and(|held| held.desired.env == *env);
-        self.files.iter().find(|(_, entry)| of(entry)).map(|(path, entry)| (path.as_path(), entry))
+        self.files
+            .iter()
+            .find(|(_, entry)| of(entry))
+            .map(|(path, entry)| (path.as_path(), entry))
     }
 
     /// Gives a file what it claims, unless another file has it; tells whether it got it.
@@ -195,35 +214,59 @@ impl SpecBook {
         // A renamed file takes its environment along: the one that is gone no longer holds it.
         let heir_of = rivals
             .filter(|(_, entry)| entry.gone_since.is_some())
-            .find(|(_, entry)| entry.holds.as_ref().is_some_and(|held| held.desired.env == desired.env))
+            .find(|(_, entry)| {
+                entry
+                    .holds
+                    .as_ref()
+                    .is_some_and(|held| held.desired.env == desired.env)
+            })
             .map(|(other, _)| other.clone());
         if let Some((holder, held)) = rival {
-            let Some(entry) = self.files.get_mut(path) else { return false };
+            let Some(entry) = self.files.get_mut(path) else {
+                return false;
+            };
             entry.complaints.clone_from(&claim.complaints);
-            entry.complaints.extend(complaints(path, entry.text.as_ref(), &desired, &held));
+            entry
+                .complaints
+                .extend(complaints(path, entry.text.as_ref(), &desired, &held));
             entry.standing = Standing::Conflict { holder };
             entry.waiting = Some(claim);
             return false;
         }
-        let heritage = heir_of.and_then(|other| self.files.remove(&other)).and_then(|entry| entry.holds);
+        let heritage = heir_of
+            .and_then(|other| self.files.remove(&other))
+            .and_then(|entry| entry.holds);
         let heritage = heritage.or_else(|| self.leaving.remove(&desired.env).map(|(accepted, _)| accepted));
-        let Some(entry) = self.files.get_mut(path) else { return false };
+        let Some(entry) = self.files.get_mut(path) else {
+            return false;
+        };
         entry.complaints = claim.complaints;
         entry.standing = Standing::Accepted;
         entry.waiting = None;
-        let before = entry.holds.clone().filter(|held| held.desired.env == desired.env).or(heritage);
+        let before = entry
+            .holds
+            .clone()
+            .filter(|held| held.desired.env == desired.env)
+            .or(heritage);
         // The same revision again was accepted when it was accepted first.
         let accepted_at = match &before {
             Some(before) if before.desired == *desired => before.accepted_at,
             Some(_) | None => now,
         };
         let spec_path = path.display().to_string();
-        let accepted = Accepted { desired: (*desired).clone(), spec_path, accepted_at };
+        let accepted = Accepted {
+            desired: (*desired).clone(),
+            spec_path,
+            accepted_at,
+        };
         if entry.holds.as_deref() == Some(&accepted) {
             return true;
         }
         if let Some(old) = entry.holds.replace(Arc::new(accepted))
-            && entry.holds.as_ref().is_some_and(|new| new.desired.env != old.desired.env)
+            && entry
+                .holds
+                .as_ref()
+                .is_some_and(|new| new.desired.env != old.desired.env)
         {
             self.leaving.insert(old.desired.env.clone(), (old, now));
         }
@@ -232,11 +275,20 @@ impl SpecBook {
 
     /// Gives files that wait what has become free, then brings the index up to date.
     fn settle_claims(&mut self, now: Timestamp) {
-        let waiting = |entry: &FileEntry| entry.gone_since.is_none().then(|| entry.waiting.clone()).flatten();
+        let waiting = |entry: &FileEntry| {
+            entry
+                .gone_since
+                .is_none()
+                .then(|| entry.waiting.clone())
+                .flatten()
+        };
         // What one file gets may free what another one waits for; each round but the last satisfies a file.
         loop {
-            let claims: Vec<_> =
-                self.files.iter().filter_map(|(path, entry)| Some((path.clone(), waiting(entry)?))).collect();
+            let claims: Vec<_> = self
+                .files
+                .iter()
+                .filter_map(|(path, entry)| Some((path.clone(), waiting(entry)?)))
+                .collect();
             let mut satisfied = false;
             for (path, claim) in claims {
                 satisfied |= self.claim(&path, claim, now);
@@ -252,8 +304,10 @@ impl SpecBook {
         let leaving = self.leaving.values().map(|(accepted, _)| accepted);
         let held = self.files.values().filter_map(|entry| entry.holds.as_ref());
         // Files come last: what a file holds goes before what is leaving under the same name.
-        self.environments =
-            leaving.chain(held).map(|accepted| (accepted.desired.env.clone(), accepted.clone())).collect();
+        self.environments = leaving
+            .chain(held)
+            .map(|accepted| (accepted.desired.env.clone(), accepted.clone()))
+            .collect();
     }
 }
 
@@ -266,7 +320,10 @@ fn complaints(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accept
         Some(source) => source.placed(complaint),
         None => complaint,
     };
-    conflicts(&holder, desired, &name).into_iter().map(placed).collect()
+    conflicts(&holder, desired, &name)
+        .into_iter()
+        .map(placed)
+        .collect()
 }
 
 #[cfg(test)]

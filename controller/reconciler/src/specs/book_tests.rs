@@ -15,7 +15,11 @@ fn desired(env: &str, revision: u32) -> Desired {
         network: ResourceName::new(format!("{env}-network")).unwrap(),
         volumes: Vec::new(),
         services: BTreeMap::new(),
-        ports: PortPolicy { low: 9_000, high: 9_999, strategy: PortStrategy::Auto },
+        ports: PortPolicy {
+            low: 9_000,
+            high: 9_999,
+            strategy: PortStrategy::Auto,
+        },
         restart: RestartPolicy {
             enabled: true,
             max_restarts: 3,
@@ -32,11 +36,17 @@ fn desired(env: &str, revision: u32) -> Desired {
 }
 
 fn good(env: &str, revision: u32) -> Judged {
-    Judged { desired: Some(desired(env, revision)), complaints: Vec::new() }
+    Judged {
+        desired: Some(desired(env, revision)),
+        complaints: Vec::new(),
+    }
 }
 
 fn bad() -> Judged {
-    Judged { desired: None, complaints: vec![Complaint::error("", "broken")] }
+    Judged {
+        desired: None,
+        complaints: vec![Complaint::error("", "broken")],
+    }
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -46,7 +56,12 @@ fn at(seconds: i64) -> Timestamp {
 fn revisions(book: &SpecBook) -> Vec<String> {
     let line = |a: &Arc<Accepted>| {
         let revision = u32::from_str_radix(a.desired.revision.as_str(), 16).unwrap();
-        format!("{}@{revision} {} {}", a.desired.env, a.spec_path, a.accepted_at.0 / 1_000)
+        format!(
+            "{}@{revision} {} {}",
+            a.desired.env,
+            a.spec_path,
+            a.accepted_at.0 / 1_000
+        )
     };
     book.environments.values().map(line).collect()
 }
@@ -77,8 +92,16 @@ fn the_first_keeps_an_identity_and_the_other_gets_it_after_the_grace() {
     judge(&mut book, "a", good("shop", 2), 2);
     assert_eq!(revisions(&book), ["shop@1 b 1"]);
     let entry = &book.files[Path::new("a")];
-    assert_eq!(entry.standing, Standing::Conflict { holder: PathBuf::from("b") });
-    assert_eq!(entry.complaints[0].message, "environment `shop` is already described by `b`");
+    assert_eq!(
+        entry.standing,
+        Standing::Conflict {
+            holder: PathBuf::from("b")
+        }
+    );
+    assert_eq!(
+        entry.complaints[0].message,
+        "environment `shop` is already described by `b`"
+    );
     book.present(|path| path == Path::new("a"), at(3));
     book.expire(at(4));
     assert_eq!(revisions(&book), ["shop@2 a 4"], "the holder is gone");
@@ -208,7 +231,7 @@ proptest! {
                     && entry.gone_since.is_none()
                 {
                     prop_assert!(entry.complaints.iter().any(Complaint::is_error));
-                    prop_assert!(book.files.get(holder).is_some());
+                    prop_assert!(book.files.contains_key(holder));
                 }
             }
             // No two files hold one environment.

@@ -9,5 +9,8 @@ pub(super) fn clash(new: &Desired, held: &Desired) -> bool {
     new.env == held.env
         || new.network == held.network
         || new.volumes.iter().any(|volume| held.volumes.contains(volume))
-        || new.services.values().any(|service| name_taken(&service.container_name))
+        || new
+            .services
+            .values()
+            .any(|service| name_taken(&service.container_name))
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::book::{Judged, SpecBook};
-use super::digest::Digests;
+use super::digest::{Digests, hex};
 use super::judge::{Context, Judge, Reading};
 use super::scan::{Contents, MAX_FILE, MAX_FILES, Scan, Scanner};
 use super::settle::Settle;
@@ -105,7 +105,10 @@ impl Desk {
 
     /// What is to outlive the process.
     pub fn kept(&self) -> Kept {
-        Kept { held: self.book.held(), first_seen: self.first_seen.clone() }
+        Kept {
+            held: self.book.held(),
+            first_seen: self.first_seen.clone(),
+        }
     }
 
     /// Looks at everything once. Blocks on the file system.
@@ -115,7 +118,10 @@ impl Desk {
         let scan = match self.scanner.scan(|path| settle.waits(path)) {
             Ok(scan) => scan,
             Err(error) => {
-                self.book.freeze(format!("`{}` cannot be read: {error}", self.rules.folder.display()));
+                self.book.freeze(format!(
+                    "`{}` cannot be read: {error}",
+                    self.rules.folder.display()
+                ));
                 return Round::default();
             }
         };
@@ -127,7 +133,10 @@ impl Desk {
         self.judged.retain(|path, _| there(path));
         for (path, contents) in &scan.files {
             let seen = self.see(path, contents);
-            if self.settle.counts(path, seen.fingerprint, self.judged.get(path), now) {
+            if self
+                .settle
+                .counts(path, seen.fingerprint, self.judged.get(path), now)
+            {
                 self.enter(path, contents, seen, now);
             }
         }
@@ -135,12 +144,19 @@ impl Desk {
         self.book.expire(now);
         let files = &self.book.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
-        self.builds.retain(|path, _| files.contains_key(path) || scan.files.contains_key(path));
+        self.builds
+            .retain(|path, _| files.contains_key(path) || scan.files.contains_key(path));
         if self.settle.is_empty() || now.since(began) >= FIRST_SCAN {
             self.book.scanned = true;
         }
-        let next_at = [self.settle.again_at(), self.book.expires_at()].into_iter().flatten().min();
-        Round { folders: Some(scan.folders), next_at }
+        let next_at = [self.settle.again_at(), self.book.expires_at()]
+            .into_iter()
+            .flatten()
+            .min();
+        Round {
+            folders: Some(scan.folders),
+            next_at,
+        }
     }
 
     /// Gathers what a judgement of these contents depends on.
@@ -161,7 +177,10 @@ impl Desk {
                 for build in self.builds(path, &text.bytes, text.hash) {
                     let digest = self.digests.of(&build.folder, &build.dockerfile);
                     let digest = digest.map_err(|error| {
-                        format!("build context `{}` cannot be read: {error}", build.folder.display())
+                        format!(
+                            "build context `{}` cannot be read: {error}",
+                            build.folder.display()
+                        )
                     });
                     all.update(format!("{}{digest:?}", build.service));
                     digests.insert(build.service, digest);
@@ -171,7 +190,12 @@ impl Desk {
             Contents::Unreadable(why) => all.update(format!("unreadable: {why}")),
         }
         all.update(dotenv_trouble.as_deref().unwrap_or_default());
-        Seen { fingerprint: all.finalize().into(), variables, dotenv_trouble, digests }
+        Seen {
+            fingerprint: all.finalize().into(),
+            variables,
+            dotenv_trouble,
+            digests,
+        }
     }
 
     fn builds(&mut self, path: &Path, bytes: &[u8], hash: [u8; 32]) -> Vec<Context> {
@@ -211,11 +235,17 @@ impl Desk {
                 let message = format!("file has {bytes} bytes, at most {MAX_FILE} are read");
                 (None, refused(message, "split it into several environments"))
             }
-            Contents::Unreadable(why) => {
-                (None, refused(format!("file cannot be read: {why}"), "make it readable for the controller's user"))
-            }
+            Contents::Unreadable(why) => (
+                None,
+                refused(
+                    format!("file cannot be read: {why}"),
+                    "make it readable for the controller's user",
+                ),
+            ),
         };
-        judged.complaints.extend(seen.dotenv_trouble.map(|trouble| Complaint::warning("", trouble)));
+        judged
+            .complaints
+            .extend(seen.dotenv_trouble.map(|trouble| Complaint::warning("", trouble)));
         if self.rules.strict {
             for complaint in &mut judged.complaints {
                 complaint.severity = Gravity::Error;
@@ -230,8 +260,11 @@ impl Desk {
 
     /// When these contents of this file were seen first; `{{timestamp}}` stays the same with it.
     fn first_seen(&mut self, path: &Path, hash: [u8; 32], now: Timestamp) -> Timestamp {
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        let entry = self.first_seen.entry(path.to_path_buf()).or_insert_with(|| (hash.clone(), now));
+        let hash = hex(&hash);
+        let entry = self
+            .first_seen
+            .entry(path.to_path_buf())
+            .or_insert_with(|| (hash.clone(), now));
         if entry.0 != hash {
             *entry = (hash, now);
         }
@@ -247,10 +280,13 @@ fn is_there(scan: &Scan, path: &Path) -> bool {
 
 fn notes(scan: &Scan) -> Vec<String> {
     let unlisted = scan.unlisted.iter();
-    let mut notes: Vec<String> =
-        unlisted.map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.display())).collect();
+    let mut notes: Vec<String> = unlisted
+        .map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.display()))
+        .collect();
     if scan.too_many {
-        notes.push(format!("more than {MAX_FILES} spec files, the rest is not looked at"));
+        notes.push(format!(
+            "more than {MAX_FILES} spec files, the rest is not looked at"
+        ));
     }
     notes
 }

@@ -69,7 +69,7 @@ impl Digests {
             all.update([0]);
             all.update(self.entry(&context.join(&path), &meta)?);
         }
-        Ok(all.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&all.finalize()))
     }
 
     /// Forgets the files that nobody asked for since the last call.
@@ -118,6 +118,15 @@ impl Digests {
     }
 }
 
+/// Lower case hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
 /// The rules of `.dockerignore`, which anchors every pattern at the context's root.
 fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
     let mut rules = ignore::gitignore::GitignoreBuilder::new("");
@@ -126,12 +135,19 @@ fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
     };
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         let (not, pattern) = match line.strip_prefix('!') {
             Some(rest) => ("!", rest.trim()),
             None => ("", line),
         };
-        let pattern = pattern.trim_start_matches("./").trim_start_matches('/').trim_end_matches('/');
+        let pattern = pattern
+            .trim_start_matches("./")
+            .trim_start_matches('/')
+            .trim_end_matches('/');
         for pattern in [format!("{not}/{pattern}"), format!("{not}/{pattern}/**")] {
             rules.add_line(None, &pattern).map_err(io::Error::other)?;
         }
@@ -174,6 +190,10 @@ mod tests {
     #[test]
     fn a_missing_dockerfile_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(Digests::default().of(dir.path(), Path::new("Dockerfile")).is_err());
+        assert!(
+            Digests::default()
+                .of(dir.path(), Path::new("Dockerfile"))
+                .is_err()
+        );
     }
 }

@@ -21,7 +21,13 @@ pub struct Nudge {
 impl Nudge {
     /// Nothing is watched before the first [`Nudge::arm`].
     pub fn new(root: PathBuf) -> Self {
-        Self { root, nudged: Arc::default(), watcher: None, armed: BTreeMap::new(), complete: false }
+        Self {
+            root,
+            nudged: Arc::default(),
+            watcher: None,
+            armed: BTreeMap::new(),
+            complete: false,
+        }
     }
 
     /// Waits for a notification that came since the last one was taken.
@@ -49,7 +55,7 @@ impl Nudge {
             };
             match notify::recommended_watcher(told) {
                 Ok(watcher) => self.watcher = Some(watcher),
-                Err(error) => self.failed(&self.root.clone(), &error),
+                Err(error) => failed(&self.root, &error),
             }
         }
         let Some(mut watcher) = self.watcher.take() else {
@@ -78,7 +84,7 @@ impl Nudge {
                 }
                 Err(error) => {
                     complete = false;
-                    self.failed(&path, &error);
+                    failed(&path, &error);
                 }
             }
         }
@@ -92,19 +98,22 @@ impl Nudge {
         self.armed.clear();
         self.complete = false;
     }
+}
 
-    fn failed(&self, path: &Path, error: &notify::Error) {
-        tracing::debug!(path = %path.display(), %error, "cannot watch, a fast tick stands in");
-    }
+fn failed(path: &Path, error: &notify::Error) {
+    tracing::debug!(path = %path.display(), %error, "cannot watch, a fast tick stands in");
 }
 
 /// Whether the event may mean other contents. Reading a file is an event, too: it must not make us read again.
 fn is_change(event: &notify::Event) -> bool {
     match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
         // An overflow comes without a path, as `Other`, with a flag.
-        EventKind::Access(_) => event.need_rescan(),
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => true,
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write) || event.need_rescan(),
+        EventKind::Any
+        | EventKind::Create(_)
+        | EventKind::Modify(_)
+        | EventKind::Remove(_)
+        | EventKind::Other => true,
     }
 }
 
@@ -115,10 +124,18 @@ mod tests {
     #[test]
     fn reading_is_no_change_and_everything_else_is() {
         let event = |kind| notify::Event::new(kind);
-        assert!(!is_change(&event(EventKind::Access(AccessKind::Open(AccessMode::Read)))));
-        assert!(!is_change(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)))));
-        assert!(is_change(&event(EventKind::Access(AccessKind::Close(AccessMode::Write)))));
+        assert!(!is_change(&event(EventKind::Access(AccessKind::Open(
+            AccessMode::Read
+        )))));
+        assert!(!is_change(&event(EventKind::Access(AccessKind::Close(
+            AccessMode::Read
+        )))));
+        assert!(is_change(&event(EventKind::Access(AccessKind::Close(
+            AccessMode::Write
+        )))));
         assert!(is_change(&event(EventKind::Other)));
-        assert!(is_change(&event(EventKind::Remove(notify::event::RemoveKind::Folder))));
+        assert!(is_change(&event(EventKind::Remove(
+            notify::event::RemoveKind::Folder
+        ))));
     }
 }

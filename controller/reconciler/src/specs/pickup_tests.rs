@@ -40,8 +40,17 @@ impl House {
         let (sender, books) = watch::channel(Arc::new(SpecBook::default()));
         let (kept, _) = watch::channel(Kept::default());
         let supervisor = Supervisor::new(Clock::system(), stop.clone());
-        supervisor.spawn_once("specs", Importance::Critical, run(rules, kept, sender, Clock::system(), stop.clone()));
-        Self { _dir: dir, specs, books, stop }
+        supervisor.spawn_once(
+            "specs",
+            Importance::Critical,
+            run(rules, kept, sender, Clock::system(), stop.clone()),
+        );
+        Self {
+            _dir: dir,
+            specs,
+            books,
+            stop,
+        }
     }
 
     async fn until(&mut self, what: &str, is: impl Fn(&SpecBook) -> bool) -> Arc<SpecBook> {
@@ -52,7 +61,8 @@ impl House {
 
     async fn until_names(&mut self, names: &[&str]) -> Arc<SpecBook> {
         let line = format!("waiting for {names:?}");
-        self.until(&line, |book| book.scanned && names_of(book) == names).await
+        self.until(&line, |book| book.scanned && names_of(book) == names)
+            .await
     }
 
     fn names(&self) -> Vec<String> {
@@ -76,7 +86,15 @@ fn spec(project: &str, tag: &str) -> String {
 
 fn image(book: &SpecBook) -> String {
     let accepted = book.environments.values().next().unwrap();
-    accepted.desired.services.values().next().unwrap().image.reference().to_owned()
+    accepted
+        .desired
+        .services
+        .values()
+        .next()
+        .unwrap()
+        .image
+        .reference()
+        .to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,13 +121,21 @@ async fn files_come_change_and_go() {
     house.write("e2e.yaml", "# nothing\n");
     let commented = |book: &SpecBook| {
         let entry = &book.files[Path::new("e2e.yaml")];
-        entry.text.as_ref().is_some_and(|text| text.bytes.starts_with(b"#")) && entry.standing == Standing::Rejected
+        entry
+            .text
+            .as_ref()
+            .is_some_and(|text| text.bytes.starts_with(b"#"))
+            && entry.standing == Standing::Rejected
     };
     assert_eq!(image(&*house.until("only a comment", commented).await), "nginx:2");
     house.write("e2e.yaml", &"#".repeat(10 * 1024 * 1024));
     let long = |book: &SpecBook| book.files[Path::new("e2e.yaml")].text.is_none();
     let book = house.until("too long", long).await;
-    assert!(book.files[Path::new("e2e.yaml")].complaints[0].message.contains("10485760 bytes"));
+    assert!(
+        book.files[Path::new("e2e.yaml")].complaints[0]
+            .message
+            .contains("10485760 bytes")
+    );
     assert_eq!(image(&book), "nginx:2");
 }
 
@@ -118,7 +144,10 @@ async fn a_slow_writer_is_waited_for() {
     let mut house = House::start();
     house.write("e2e.yaml", &spec("shop", "1"));
     house.until_names(&["shop"]).await;
-    let whole = format!("{}  - name: web\n    image: nginx:2\n    container:\n      name: shop-web\n", spec("shop", "1"));
+    let whole = format!(
+        "{}  - name: web\n    image: nginx:2\n    container:\n      name: shop-web\n",
+        spec("shop", "1")
+    );
     let path = house.specs.join("e2e.yaml");
     let writer = tokio::task::spawn_blocking(move || {
         let mut file = fs::File::create(path).unwrap();
@@ -133,11 +162,19 @@ async fn a_slow_writer_is_waited_for() {
         let book = house.books.borrow_and_update().clone();
         let services = book.environments.values().next().unwrap().desired.services.len();
         assert!(services >= 1 && names_of(&book) == ["shop"]);
-        assert!(book.files.values().all(|entry| entry.standing == Standing::Accepted), "a prefix was judged");
+        assert!(
+            book.files
+                .values()
+                .all(|entry| entry.standing == Standing::Accepted),
+            "a prefix was judged"
+        );
         if services == 2 {
             break;
         }
-        tokio::time::timeout(LIMIT, house.books.changed()).await.unwrap().unwrap();
+        tokio::time::timeout(LIMIT, house.books.changed())
+            .await
+            .unwrap()
+            .unwrap();
     }
     writer.await.unwrap();
 }
@@ -156,14 +193,22 @@ async fn a_mounted_config_map_is_swapped() {
     std::os::unix::fs::symlink("..data/e2e.yaml", house.specs.join("e2e.yaml")).unwrap();
     version(2);
     let specs = house.specs.clone();
-    house.until("second version", |book| names_of(book) == ["shop"] && image(book) == "nginx:2").await;
+    house
+        .until("second version", |book| {
+            names_of(book) == ["shop"] && image(book) == "nginx:2"
+        })
+        .await;
     fs::remove_dir_all(specs.join("..2026_1")).unwrap();
     let data = specs.join("..2026_3");
     fs::create_dir(&data).unwrap();
     fs::write(data.join("e2e.yaml"), spec("shop", "3")).unwrap();
     std::os::unix::fs::symlink("..2026_3", specs.join("..data_tmp")).unwrap();
     fs::rename(specs.join("..data_tmp"), specs.join("..data")).unwrap();
-    house.until("third version", |book| names_of(book) == ["shop"] && image(book) == "nginx:3").await;
+    house
+        .until("third version", |book| {
+            names_of(book) == ["shop"] && image(book) == "nginx:3"
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -181,7 +226,9 @@ async fn a_folder_that_vanishes_takes_nothing_along() {
     house.until("frozen", |book| book.unavailable.is_some()).await;
     fs::create_dir(&house.specs).unwrap();
     house.write("e2e.yaml", &spec("shop", "2"));
-    let book = house.until("the new folder is read", |book| image(book) == "nginx:2").await;
+    let book = house
+        .until("the new folder is read", |book| image(book) == "nginx:2")
+        .await;
     assert!(book.unavailable.is_none());
     house.write("e2e.yaml", &spec("shop", "3"));
     house.until("and watched", |book| image(book) == "nginx:3").await;

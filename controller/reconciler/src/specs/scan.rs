@@ -48,7 +48,10 @@ impl Text {
     /// Bytes and their hash.
     pub fn new(bytes: Vec<u8>) -> Self {
         let hash = Sha256::digest(&bytes).into();
-        Self { bytes: bytes.into(), hash }
+        Self {
+            bytes: bytes.into(),
+            hash,
+        }
     }
 }
 
@@ -86,7 +89,10 @@ pub struct Scanner {
 impl Scanner {
     /// For the files of `root` and of the folders one level below.
     pub fn new(root: PathBuf) -> Self {
-        Self { root, read: BTreeMap::new() }
+        Self {
+            root,
+            read: BTreeMap::new(),
+        }
     }
 
     /// Looks. A file for which `again` answers yes is read even where its stamp did not change.
@@ -97,7 +103,13 @@ impl Scanner {
         let mut scan = Scan::default();
         let mut found = Vec::new();
         let mut folders = Vec::new();
-        list(&self.root, Path::new(""), &mut found, Some(&mut folders), &mut scan)?;
+        list(
+            &self.root,
+            Path::new(""),
+            &mut found,
+            Some(&mut folders),
+            &mut scan,
+        )?;
         folders.sort();
         for folder in folders {
             match list(&self.root.join(&folder), &folder, &mut found, None, &mut scan) {
@@ -125,8 +137,9 @@ impl Scanner {
 
 /// Whether a file of this name is a spec.
 pub fn is_spec_name(name: &str) -> bool {
-    let tail = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
-    !name.starts_with('.') && tail.is_some_and(|tail| tail == "e2e" || tail.ends_with(".e2e"))
+    let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
+    let stem = stem.and_then(|stem| stem.strip_suffix("e2e"));
+    !name.starts_with('.') && stem.is_some_and(|stem| stem.is_empty() || stem.ends_with('.'))
 }
 
 fn list(
@@ -139,7 +152,9 @@ fn list(
     let meta = std::fs::metadata(folder)?;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
         if name.starts_with('.') {
             continue;
         }
@@ -154,7 +169,8 @@ fn list(
             below.push(PathBuf::from(name));
         }
     }
-    scan.folders.insert(relative.to_path_buf(), (meta.dev(), meta.ino()));
+    scan.folders
+        .insert(relative.to_path_buf(), (meta.dev(), meta.ino()));
     Ok(())
 }
 
@@ -248,8 +264,14 @@ mod tests {
         )
         .unwrap();
         let scan = Scanner::new(root.to_path_buf()).scan(|_| false).unwrap();
-        assert_eq!(names(&scan), ["e2e.yml", "link.e2e.yaml", "lost.e2e.yaml", "one/e2e.yaml"]);
-        assert!(matches!(scan.files[Path::new("lost.e2e.yaml")], Contents::Unreadable(_)));
+        assert_eq!(
+            names(&scan),
+            ["e2e.yml", "link.e2e.yaml", "lost.e2e.yaml", "one/e2e.yaml"]
+        );
+        assert!(matches!(
+            scan.files[Path::new("lost.e2e.yaml")],
+            Contents::Unreadable(_)
+        ));
     }
 
     #[test]
@@ -261,14 +283,20 @@ mod tests {
         std::fs::write(&path, "one").unwrap();
         let mut scanner = Scanner::new(dir.path().to_path_buf());
         let first = scanner.scan(|_| false).unwrap();
-        assert_eq!(first.files[Path::new("long.e2e.yaml")], Contents::TooLong(10 * MAX_FILE));
+        assert_eq!(
+            first.files[Path::new("long.e2e.yaml")],
+            Contents::TooLong(10 * MAX_FILE)
+        );
         let bytes = |scan: &Scan| match &scan.files[Path::new("e2e.yaml")] {
             Contents::Text(text) => text.bytes.clone(),
             other => panic!("{other:?}"),
         };
         let second = scanner.scan(|_| false).unwrap();
         assert!(Arc::ptr_eq(&bytes(&first), &bytes(&second)));
-        assert!(!Arc::ptr_eq(&bytes(&first), &bytes(&scanner.scan(|_| true).unwrap())));
+        assert!(!Arc::ptr_eq(
+            &bytes(&first),
+            &bytes(&scanner.scan(|_| true).unwrap())
+        ));
         std::fs::write(&path, "two, longer").unwrap();
         assert_eq!(&*bytes(&scanner.scan(|_| false).unwrap()), b"two, longer");
         std::fs::remove_file(&path).unwrap();

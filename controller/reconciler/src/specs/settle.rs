@@ -17,7 +17,9 @@ pub struct Settle<H> {
 
 impl<H> Default for Settle<H> {
     fn default() -> Self {
-        Self { pending: BTreeMap::new() }
+        Self {
+            pending: BTreeMap::new(),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use super::digest::hex;
 use super::scan::{MAX_FILE, read_bounded};
 
 /// Prefix of variables that every file may read.
@@ -43,19 +44,28 @@ pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
         all.update((part.len() as u64).to_be_bytes());
         all.update(part);
     }
-    let mut hex: Vec<char> = all.finalize().iter().take(16).flat_map(|b| format!("{b:02x}").chars().collect::<Vec<_>>()).collect();
+    let mut hex: Vec<char> = hex(&all.finalize()[..16]).chars().collect();
     // Version 8: made by a rule of one's own.
     hex[12] = '8';
     hex[16] = 'a';
     let text: String = hex.into_iter().collect();
-    format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+    format!(
+        "{}-{}-{}-{}-{}",
+        &text[..8],
+        &text[8..12],
+        &text[12..16],
+        &text[16..20],
+        &text[20..]
+    )
 }
 
 fn parse(text: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     for line in text.lines().map(str::trim) {
         let line = line.strip_prefix("export ").unwrap_or(line);
-        let Some((name, value)) = line.split_once('=') else { continue };
+        let Some((name, value)) = line.split_once('=') else {
+            continue;
+        };
         let (name, value) = (name.trim(), value.trim());
         if name.is_empty() || name.starts_with('#') || name.contains(char::is_whitespace) {
             continue;
@@ -97,18 +107,33 @@ mod tests {
 
     #[test]
     fn lines_of_a_dotenv_file() {
-        let text = "# c\nA=1\nexport B = two words # c\nC='$x #1'\nD=\"a\\nb\\\"\" # c\nE=\nF=a#b\nnothing\n=x\n";
+        let text =
+            "# c\nA=1\nexport B = two words # c\nC='$x #1'\nD=\"a\\nb\\\"\" # c\nE=\nF=a#b\nnothing\n=x\n";
         let read = parse(text);
-        let lines: Vec<_> = read.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(lines, ["A=1", "B=two words", "C=$x #1", "D=a\nb\"", "E=", "F=a#b"]);
+        let lines: Vec<_> = read
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(
+            lines,
+            ["A=1", "B=two words", "C=$x #1", "D=a\nb\"", "E=", "F=a#b"]
+        );
     }
 
     #[test]
     fn only_named_variables_of_the_controller_are_passed() {
         let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-            pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
         };
-        let process = map(&[("TOKEN", "t"), ("ARGUS_ENV_X", "x"), ("CI", "yes"), ("DB", "secret")]);
+        let process = map(&[
+            ("TOKEN", "t"),
+            ("ARGUS_ENV_X", "x"),
+            ("CI", "yes"),
+            ("DB", "secret"),
+        ]);
         let all = passed(map(&[("DB", "own"), ("CI", "no")]), &process, &["CI".to_owned()]);
         assert_eq!(all, map(&[("ARGUS_ENV_X", "x"), ("CI", "yes"), ("DB", "own")]));
     }

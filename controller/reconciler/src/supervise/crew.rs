@@ -23,7 +23,10 @@ pub enum Lost {
 
 impl<L, T: Send + 'static> Default for Crew<L, T> {
     fn default() -> Self {
-        Self { jobs: JoinSet::new(), labels: HashMap::new() }
+        Self {
+            jobs: JoinSet::new(),
+            labels: HashMap::new(),
+        }
     }
 }
 
@@ -42,7 +45,9 @@ impl<L, T: Send + 'static> Crew<L, T> {
                 Some(Ok((id, value))) => (id, Ok(value)),
                 Some(Err(error)) => (error.id(), Err(error)),
             };
-            let Some((label, _)) = self.labels.remove(&id) else { continue };
+            let Some((label, _)) = self.labels.remove(&id) else {
+                continue;
+            };
             return (label, result.map_err(lost));
         }
     }
@@ -84,7 +89,10 @@ mod tests {
         crew.start("good", async { 7 });
         assert_eq!(crew.ended().await, ("good", Ok(7)));
         crew.start("bad", async { panic!("no way") });
-        assert_eq!(crew.ended().await, ("bad", Err(Lost::Panicked("no way".to_owned()))));
+        assert_eq!(
+            crew.ended().await,
+            ("bad", Err(Lost::Panicked("no way".to_owned())))
+        );
         crew.start("long", std::future::pending());
         crew.abandon(|label| *label == "long");
         assert_eq!(crew.ended().await, ("long", Err(Lost::Abandoned)));

@@ -16,12 +16,20 @@ pub struct Window {
 impl Window {
     /// At most `allowed` restarts within any `span`.
     pub fn new(allowed: usize, span: Duration) -> Self {
-        Self { allowed, span, restarts: VecDeque::new() }
+        Self {
+            allowed,
+            span,
+            restarts: VecDeque::new(),
+        }
     }
 
     /// Takes one restart; `None` when the budget is spent, else how many are within the span, this one included.
     pub fn take(&mut self, now: Timestamp) -> Option<usize> {
-        while self.restarts.front().is_some_and(|first| now.since(*first) >= self.span) {
+        while self
+            .restarts
+            .front()
+            .is_some_and(|first| now.since(*first) >= self.span)
+        {
             self.restarts.pop_front();
         }
         if self.restarts.len() >= self.allowed {

@@ -1,0 +1,151 @@
+//! The hands: carry out the acts they are given, each with a permit and a deadline, and report every end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::Backend;
+use argus_core::outcome::{ActError, Done};
+use argus_core::plan::{Act, Step};
+use argus_core::time::Timestamp;
+use tokio::sync::watch;
+use tracing::Instrument;
+
+use crate::clock::Clock;
+use crate::state::{StateDir, write_private};
+use crate::supervise::crew::{Crew, Lost};
+
+pub mod deadline;
+pub mod gate;
+pub mod progress;
+
+pub use deadline::Deadlines;
+use gate::{Class, Gate};
+pub use progress::Board;
+use progress::Teller;
+
+/// An act that came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// What was to be done.
+    pub step: Step,
+    /// What came of it.
+    pub outcome: Result<Done, ActError>,
+    /// How long it took, the wait for a permit included.
+    pub took: Duration,
+}
+
+/// Acts in flight on one engine.
+pub struct Hands<B> {
+    backend: Arc<B>,
+    deadlines: Deadlines,
+    gate: Gate,
+    board: watch::Sender<Board>,
+    state: StateDir,
+    clock: Clock,
+    crew: Crew<(Step, Timestamp), Result<Done, ActError>>,
+}
+
+impl<B: Backend> Hands<B> {
+    /// Hands on this engine.
+    pub fn new(backend: Arc<B>, deadlines: Deadlines, state: StateDir, clock: Clock) -> Self {
+        let (board, _) = watch::channel(Board::new());
+        Self {
+            backend,
+            deadlines,
+            gate: Gate::default(),
+            board,
+            state,
+            clock,
+            crew: Crew::default(),
+        }
+    }
+
+    /// What pulls and builds say.
+    pub fn board(&self) -> watch::Receiver<Board> {
+        self.board.subscribe()
+    }
+
+    /// Begins an act; its end comes through [`Hands::finished`].
+    pub fn begin(&mut self, step: Step) {
+        let verb = step.act.verb();
+        let span = tracing::info_span!("act", act = verb, subject = %step.subject, cause = %step.because);
+        let (backend, gate) = (self.backend.clone(), self.gate.clone());
+        let teller = Teller::new(step.subject.clone(), self.board.clone(), self.clock);
+        let deadline = self.deadlines.of(&step.act);
+        let log = log_of(&step.act, &self.state);
+        let act = step.act.clone();
+        let job = async move {
+            let _permit = gate.enter(Class::of(&act)).await;
+            let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
+            if let Some(path) = log {
+                keep_log(path, teller.log(), outcome.as_ref().err()).await;
+            }
+            outcome
+        };
+        self.crew.start((step, self.clock.now()), job.instrument(span));
+    }
+
+    /// The next act that comes back; waits for ever while none is in flight. May be dropped and called again.
+    pub async fn finished(&mut self) -> Finished {
+        let ((step, begun), end) = self.crew.ended().await;
+        let outcome = end.unwrap_or_else(|lost| {
+            Err(ActError::Unknown(match lost {
+                Lost::Panicked(message) => format!("{} panicked: {message}", step.act.verb()),
+                Lost::Abandoned => format!("{} was abandoned", step.act.verb()),
+            }))
+        });
+        let took = self.clock.now().since(begun);
+        report(&step, &outcome, took);
+        Finished { step, outcome, took }
+    }
+
+    /// Abandons pulls and builds: they can be repeated, and nobody waits for them at a stop.
+    pub fn abandon_heavy(&self) {
+        self.crew
+            .abandon(|(step, _)| Class::of(&step.act) == Class::Heavy);
+    }
+
+    /// How many acts are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.crew.len()
+    }
+}
+
+fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration) {
+    let (act, subject, cause) = (step.act.verb(), &step.subject, &step.because);
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    match outcome {
+        Ok(_) => tracing::info!(act, %subject, %cause, ms, result = "done", "act"),
+        Err(error) => tracing::warn!(act, %subject, %cause, ms, result = "failed", %error, "act"),
+    }
+}
+
+fn log_of(act: &Act, state: &StateDir) -> Option<std::path::PathBuf> {
+    match act {
+        Act::PullImage { reference } => Some(state.build_log(reference)),
+        Act::BuildImage(build) => Some(state.build_log(&build.tag)),
+        Act::CreateNetwork { .. }
+        | Act::RemoveNetwork { .. }
+        | Act::CreateVolume { .. }
+        | Act::RemoveVolume { .. }
+        | Act::CreateContainer { .. }
+        | Act::StartContainer { .. }
+        | Act::StopContainer { .. }
+        | Act::UnpauseContainer { .. }
+        | Act::RenameContainer { .. }
+        | Act::RemoveContainer { .. }
+        | Act::ConnectNetwork { .. }
+        | Act::DisconnectNetwork { .. } => None,
+    }
+}
+
+async fn keep_log(path: std::path::PathBuf, mut log: String, error: Option<&ActError>) {
+    if let Some(error) = error {
+        log.push_str(&error.to_string());
+        log.push('\n');
+    }
+    let kept = tokio::task::spawn_blocking(move || write_private(&path, log.as_bytes())).await;
+    if let Ok(Err(error)) = kept {
+        tracing::warn!(%error, "cannot keep the log of a pull or build");
+    }
+}

@@ -1,0 +1,77 @@
+//! Permits: how many acts of a kind are on their way at once.
+
+use std::sync::Arc;
+
+use argus_core::plan::Act;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Mutations at once; an engine was once seen to hang under more, and more than 8 gain nothing.
+const MUTATIONS: usize = 4;
+/// Pulls and builds at once; they last minutes and shall not keep a start waiting.
+const HEAVY: usize = 2;
+/// Stops at once: a stop mostly waits for the container's own grace, which costs the engine nothing.
+const PATIENT: usize = 8;
+
+/// What an act costs the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A short call that changes something.
+    Mutation,
+    /// A pull or a build.
+    Heavy,
+    /// A call that waits for a container to end.
+    Patient,
+}
+
+impl Class {
+    /// The class of an act.
+    pub fn of(act: &Act) -> Self {
+        match act {
+            Act::PullImage { .. } | Act::BuildImage(_) => Self::Heavy,
+            Act::StopContainer { .. } => Self::Patient,
+            Act::CreateNetwork { .. }
+            | Act::RemoveNetwork { .. }
+            | Act::CreateVolume { .. }
+            | Act::RemoveVolume { .. }
+            | Act::CreateContainer { .. }
+            | Act::StartContainer { .. }
+            | Act::UnpauseContainer { .. }
+            | Act::RenameContainer { .. }
+            | Act::RemoveContainer { .. }
+            | Act::ConnectNetwork { .. }
+            | Act::DisconnectNetwork { .. } => Self::Mutation,
+        }
+    }
+}
+
+/// The permits of one engine.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    mutations: Arc<Semaphore>,
+    heavy: Arc<Semaphore>,
+    patient: Arc<Semaphore>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        let permits = |count| Arc::new(Semaphore::new(count));
+        Self {
+            mutations: permits(MUTATIONS),
+            heavy: permits(HEAVY),
+            patient: permits(PATIENT),
+        }
+    }
+}
+
+impl Gate {
+    /// Waits for a permit, first come first served; the act may go on while it is held.
+    pub async fn enter(&self, class: Class) -> Option<OwnedSemaphorePermit> {
+        let permits = match class {
+            Class::Mutation => &self.mutations,
+            Class::Heavy => &self.heavy,
+            Class::Patient => &self.patient,
+        };
+        // The semaphores are never closed, so there always is one.
+        permits.clone().acquire_owned().await.ok()
+    }
+}

@@ -1,0 +1,197 @@
+//! The prober: asks running containers how they are, and publishes when a verdict flips.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use argus_backend::Backend;
+use argus_core::desired::ProbeKind;
+use argus_core::ident::ContainerId;
+use argus_core::observed::World;
+use argus_core::probe::HealthBook;
+use argus_core::time::Timestamp;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::specs::SpecBook;
+use crate::supervise::crew::{Crew, Lost};
+
+mod exec;
+mod heap;
+mod http;
+mod target;
+mod tcp;
+pub mod verdict;
+
+use heap::Heap;
+pub use target::Places;
+use target::Target;
+use verdict::{Answer, Row};
+
+/// Probes under way at once; each holds a socket, and none lasts longer than its timeout.
+const AT_ONCE: usize = 32;
+
+struct Run {
+    target: Target,
+    row: Row,
+    generation: u64,
+}
+
+struct Prober<B> {
+    backend: Arc<B>,
+    clock: Clock,
+    runs: BTreeMap<ContainerId, Run>,
+    heap: Heap,
+    crew: Crew<(ContainerId, u64), Answer>,
+    generations: u64,
+}
+
+/// Probes until it is stopped.
+pub async fn run<B: Backend>(
+    backend: Arc<B>,
+    mut specs: watch::Receiver<Arc<SpecBook>>,
+    mut worlds: watch::Receiver<Arc<World>>,
+    healths: watch::Sender<Arc<HealthBook>>,
+    places: Places,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let crew = Crew::default();
+    let mut prober = Prober {
+        backend,
+        clock,
+        runs: BTreeMap::new(),
+        heap: Heap::default(),
+        crew,
+        generations: 0,
+    };
+    loop {
+        {
+            let (specs, world) = (
+                specs.borrow_and_update().clone(),
+                worlds.borrow_and_update().clone(),
+            );
+            prober.aim(target::wanted(&specs.environments, &world, places));
+        }
+        prober.fire();
+        prober.publish(&healths);
+        // With all probes under way the next end wakes us, not the heap.
+        let wake = prober.heap.next_at().filter(|_| prober.crew.len() < AT_ONCE);
+        let ended = tokio::select! {
+            () = stop.cancelled() => return,
+            changed = specs.changed() => if changed.is_err() { return } else { None },
+            changed = worlds.changed() => if changed.is_err() { return } else { None },
+            ended = prober.crew.ended() => Some(ended),
+            () = clock.sleep_until(wake) => None,
+        };
+        if let Some((label, answer)) = ended {
+            prober.take(label, answer);
+        }
+    }
+}
+
+impl<B: Backend> Prober<B> {
+    /// Takes up new runs, lets go of those that ended.
+    fn aim(&mut self, wanted: BTreeMap<ContainerId, Target>) {
+        let now = self.clock.now();
+        self.runs.retain(|id, _| wanted.contains_key(id));
+        for (id, target) in wanted {
+            match self.runs.get_mut(&id) {
+                Some(run)
+                    if run.target.started_at == target.started_at && run.target.probe == target.probe =>
+                {
+                    run.target = target;
+                }
+                Some(_) | None => {
+                    self.generations += 1;
+                    let generation = self.generations;
+                    let row = Row::new(&target.probe, target.started_at, now);
+                    self.heap.push(now, id.clone(), generation);
+                    self.runs.insert(
+                        id,
+                        Run {
+                            target,
+                            row,
+                            generation,
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    /// Starts the probes that are due.
+    fn fire(&mut self) {
+        let now = self.clock.now();
+        while self.crew.len() < AT_ONCE
+            && let Some((id, generation)) = self.heap.pop_due(now)
+        {
+            let Some(run) = self.runs.get(&id).filter(|run| run.generation == generation) else {
+                continue;
+            };
+            let (backend, target) = (self.backend.clone(), run.target.clone());
+            self.crew.start((id.clone(), generation), async move {
+                ask(&*backend, &id, &target).await
+            });
+        }
+    }
+
+    fn take(&mut self, (id, generation): (ContainerId, u64), answer: Result<Answer, Lost>) {
+        let now = self.clock.now();
+        let Some(run) = self.runs.get_mut(&id).filter(|run| run.generation == generation) else {
+            return;
+        };
+        let answer = answer.unwrap_or_else(|lost| Answer::bad(format!("the probe itself failed: {lost:?}")));
+        if run.row.take(&run.target.probe, answer, now)
+            && let Some(health) = run.row.health()
+        {
+            tracing::info!(container = %id, verdict = ?health.verdict, output = health.output, "probe");
+        }
+        let next: Timestamp = now + run.row.pause(&run.target.probe);
+        self.heap.push(next, id, generation);
+    }
+
+    fn publish(&self, healths: &watch::Sender<Arc<HealthBook>>) {
+        let verdicts = self
+            .runs
+            .iter()
+            .filter_map(|(id, run)| Some((id, run.row.health()?)));
+        healths.send_if_modified(|book| {
+            let same = book.len() == verdicts.clone().count()
+                && verdicts.clone().all(|(id, health)| book.get(id) == Some(health));
+            if !same {
+                *book = Arc::new(
+                    verdicts
+                        .map(|(id, health)| (id.clone(), health.clone()))
+                        .collect(),
+                );
+            }
+            !same
+        });
+    }
+}
+
+/// One probe, within its timeout.
+async fn ask<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> Answer {
+    let question = async {
+        match (&target.probe.kind, target.address) {
+            (ProbeKind::Http { path, .. }, Some(address)) => http::probe(address, path).await,
+            (ProbeKind::Tcp { .. }, Some(address)) => tcp::probe(address).await,
+            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => Answer::bad(format!(
+                "port {port} is not published and the container has no address"
+            )),
+            (ProbeKind::Exec { command }, _) => exec::probe(backend, id, command).await,
+            (ProbeKind::Docker, _) => Answer::bad("the engine's own check is not asked from outside"),
+        }
+    };
+    match tokio::time::timeout(target.probe.timeout, question).await {
+        Ok(answer) => answer,
+        Err(_) => Answer::bad(format!(
+            "no answer within {} s",
+            target.probe.timeout.as_secs_f32()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! An exec probe: a command in the container that exits with 0.
+
+use argus_backend::Backend;
+use argus_core::ident::ContainerId;
+
+use super::verdict::Answer;
+
+/// Runs the command; the caller sets the deadline.
+pub(super) async fn probe<B: Backend>(backend: &B, id: &ContainerId, command: &[String]) -> Answer {
+    match backend.exec(id, command).await {
+        Ok(result) if result.exit_code == 0 => Answer::good(result.output),
+        Ok(result) => Answer::bad(format!("exit code {}: {}", result.exit_code, result.output)),
+        Err(error) => Answer::bad(error.to_string()),
+    }
+}

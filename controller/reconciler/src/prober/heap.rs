@@ -1,0 +1,32 @@
+//! Which probe is due next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use argus_core::ident::ContainerId;
+use argus_core::time::Timestamp;
+
+/// Probes to come, soonest first. An entry of an earlier generation of its container is void.
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    due: BinaryHeap<Reverse<(Timestamp, ContainerId, u64)>>,
+}
+
+impl Heap {
+    pub(super) fn push(&mut self, at: Timestamp, id: ContainerId, generation: u64) {
+        self.due.push(Reverse((at, id, generation)));
+    }
+
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        self.due.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Timestamp) -> Option<(ContainerId, u64)> {
+        if self.next_at()? > now {
+            return None;
+        }
+        self.due
+            .pop()
+            .map(|Reverse((_, id, generation))| (id, generation))
+    }
+}

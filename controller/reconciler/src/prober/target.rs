@@ -1,0 +1,94 @@
+//! Which containers are probed, and where.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use argus_core::desired::{Accepted, Probe, ProbeKind, Service};
+use argus_core::ident::{ContainerId, EnvName, Protocol};
+use argus_core::observed::{Container, ContainerState, World};
+use argus_core::time::Timestamp;
+
+/// Where published ports are found from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// Where ports are published when the file names no address.
+    pub publish_address: IpAddr,
+    /// The engine's host as seen from here, when that is not this host.
+    pub engine_host: Option<IpAddr>,
+}
+
+/// A container that is probed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) probe: Probe,
+    pub(super) started_at: Option<Timestamp>,
+    /// `None` for a probe that needs none, and where none is known.
+    pub(super) address: Option<SocketAddr>,
+}
+
+/// The running containers of accepted environments whose service is probed from outside.
+pub(super) fn wanted(
+    specs: &BTreeMap<EnvName, Arc<Accepted>>,
+    world: &World,
+    places: Places,
+) -> BTreeMap<ContainerId, Target> {
+    let target = |container: &Arc<Container>| {
+        let owner = container.owner()?;
+        let service = specs
+            .get(&owner.environment)?
+            .desired
+            .services
+            .get(&owner.service?)?;
+        let probe = service.probe.clone()?;
+        let port = match &probe.kind {
+            ProbeKind::Http { port, .. } | ProbeKind::Tcp { port } => Some(*port),
+            ProbeKind::Exec { .. } => None,
+            ProbeKind::Docker => return None,
+        };
+        let facts = container.facts.as_ref()?;
+        if container.state != ContainerState::Running {
+            return None;
+        }
+        let address = port.and_then(|port| address(container, service, port, places));
+        Some((
+            container.id.clone(),
+            Target {
+                probe,
+                started_at: facts.started_at,
+                address,
+            },
+        ))
+    };
+    world.containers().filter_map(target).collect()
+}
+
+/// The published port where there is one, else the container's own address.
+fn address(container: &Container, service: &Service, port: u16, places: Places) -> Option<SocketAddr> {
+    let bindings = container.facts.iter().flat_map(|facts| &facts.config.bindings);
+    let published = bindings
+        .filter(|(inside, _)| inside.number == port && inside.protocol == Protocol::Tcp)
+        .map(|(_, host)| host.number)
+        .find(|host| *host != 0);
+    if let Some(host) = published {
+        let named = service
+            .ports
+            .iter()
+            .filter(|own| own.container == port)
+            .find_map(|own| own.address);
+        let bound = named.unwrap_or(places.publish_address);
+        let near = match bound {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            IpAddr::V4(_) | IpAddr::V6(_) => bound,
+        };
+        return Some(SocketAddr::new(places.engine_host.unwrap_or(near), host));
+    }
+    let own = |text: &String| text.split('/').next().and_then(|text| text.parse().ok());
+    let address = container
+        .networks
+        .values()
+        .filter_map(|attachment| attachment.address.as_ref())
+        .find_map(own);
+    address.map(|ip| SocketAddr::new(ip, port))
+}

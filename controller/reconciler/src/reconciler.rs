@@ -1,0 +1,309 @@
+//! The reconciler: the one task that owns the brain. Every wake is the same turn; its reason is only logged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::Backend;
+use argus_core::brain::{Brain, Inputs};
+use argus_core::desired::Accepted;
+use argus_core::ident::{EnvName, Revision};
+use argus_core::memory::{EnvMemory, Memory};
+use argus_core::observed::World;
+use argus_core::plan::Plan;
+use argus_core::probe::HealthBook;
+use argus_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::handle::{Command, CommandError, Request};
+use crate::hands::{Board, Finished, Hands};
+use crate::outlook::Outlook;
+use crate::specs::SpecBook;
+
+/// However soon the brain wants to be woken, others get a chance before.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// What of the memory outlives the process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Remembered {
+    /// Sticky ports and counters.
+    pub environments: BTreeMap<EnvName, EnvMemory>,
+    /// What a person took down, and the revision it is down at.
+    pub down: BTreeMap<EnvName, Revision>,
+}
+
+/// The facts that the reconciler listens to.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) specs: watch::Receiver<Arc<SpecBook>>,
+    pub(crate) worlds: watch::Receiver<Arc<World>>,
+    pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
+    pub(crate) commands: mpsc::Receiver<Request>,
+}
+
+/// The reconciler with all that it owns.
+pub(crate) struct Reconciler<B> {
+    brain: Brain,
+    backend: Arc<B>,
+    hands: Hands<B>,
+    board: watch::Receiver<Board>,
+    clock: Clock,
+    facts: Facts,
+    down: BTreeMap<EnvName, Revision>,
+    plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
+    outlooks: watch::Sender<Arc<Outlook>>,
+    remembered: watch::Sender<Remembered>,
+}
+
+#[derive(Debug)]
+enum Wake {
+    Stop,
+    Specs,
+    World,
+    Health,
+    Progress,
+    Timer,
+    Act(Box<Finished>),
+    Command(Option<Request>),
+}
+
+impl<B: Backend> Reconciler<B> {
+    pub(crate) fn new(
+        brain: Brain,
+        backend: Arc<B>,
+        hands: Hands<B>,
+        clock: Clock,
+        facts: Facts,
+        outlooks: watch::Sender<Arc<Outlook>>,
+        remembered: watch::Sender<Remembered>,
+    ) -> Self {
+        let (board, down) = (hands.board(), remembered.borrow().down.clone());
+        let plans = Arc::default();
+        Self {
+            brain,
+            backend,
+            hands,
+            board,
+            clock,
+            facts,
+            down,
+            plans,
+            outlooks,
+            remembered,
+        }
+    }
+
+    /// Reconciles until it is stopped, then waits for the acts in flight, but not longer than `grace`.
+    pub(crate) async fn run(mut self, stop: CancellationToken, grace: Duration) {
+        let mut wake_at = self.turn("start");
+        loop {
+            let wake = self.wake(&stop, wake_at).await;
+            let why = match wake {
+                Wake::Stop => break,
+                Wake::Specs => "specs",
+                Wake::World => "world",
+                Wake::Health => "health",
+                Wake::Timer => "timer",
+                Wake::Progress => {
+                    self.publish();
+                    continue;
+                }
+                Wake::Act(finished) => {
+                    self.take_in(&finished);
+                    "act"
+                }
+                Wake::Command(Some(request)) => {
+                    self.obey(request);
+                    "command"
+                }
+                // Every handle is gone: nobody is left to command, the work goes on.
+                Wake::Command(None) => continue,
+            };
+            wake_at = self.turn(why);
+        }
+        self.finish(grace).await;
+    }
+
+    async fn wake(&mut self, stop: &CancellationToken, wake_at: Option<Timestamp>) -> Wake {
+        let soonest = self.clock.now() + SHORTEST;
+        let wake_at = wake_at.map(|at| at.max(soonest));
+        let facts = &mut self.facts;
+        // A publisher that is gone was stopped, or is being restarted with the same channel: no wake.
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Wake::Stop,
+            finished = self.hands.finished() => Wake::Act(Box::new(finished)),
+            Some(request) = facts.commands.recv() => Wake::Command(Some(request)),
+            Ok(()) = facts.specs.changed() => Wake::Specs,
+            Ok(()) = facts.worlds.changed() => Wake::World,
+            Ok(()) = facts.healths.changed() => Wake::Health,
+            Ok(()) = self.board.changed() => Wake::Progress,
+            () = self.clock.sleep_until(wake_at) => Wake::Timer,
+            else => Wake::Command(None),
+        }
+    }
+
+    /// One look at everything, the acts that follow from it, and the outlook for the others.
+    fn turn(&mut self, why: &'static str) -> Option<Timestamp> {
+        let specs = self.facts.specs.borrow_and_update().clone();
+        let world = self.facts.worlds.borrow_and_update().clone();
+        let health = self.facts.healths.borrow_and_update().clone();
+        self.lift(&specs);
+        let standing = self.standing(&specs);
+        let now = self.clock.now();
+        let span = tracing::debug_span!("turn", why, now = now.0);
+        let turn = span.in_scope(|| {
+            self.brain.turn(&Inputs {
+                specs: standing.as_ref().unwrap_or(&specs.environments),
+                scanned: specs.scanned,
+                world: &world,
+                health: &health,
+                now,
+            })
+        });
+        for step in turn.begin {
+            self.hands.begin(step);
+        }
+        if turn.look_again {
+            self.backend.look_again();
+        }
+        if *self.plans != turn.plans {
+            self.plans = Arc::new(turn.plans);
+        }
+        self.publish();
+        self.remember();
+        turn.wake_at
+    }
+
+    fn take_in(&mut self, finished: &Finished) {
+        let world = self.facts.worlds.borrow().clone();
+        self.brain
+            .finished(&finished.step, &finished.outcome, &world, self.clock.now());
+    }
+
+    fn obey(&mut self, request: Request) {
+        let specs = self.facts.specs.borrow().clone();
+        let known = |env: &EnvName| {
+            specs
+                .environments
+                .get(env)
+                .map(|accepted| accepted.desired.revision.clone())
+        };
+        let result = match &request.command {
+            Command::Down(env) => match known(env) {
+                Some(revision) => {
+                    self.down.insert(env.clone(), revision);
+                    Ok(())
+                }
+                None => Err(CommandError::Unknown(env.clone())),
+            },
+            Command::Retry(env) => {
+                if known(env).is_some() || self.plans.contains_key(env) {
+                    self.down.remove(env);
+                    self.brain.retry(env);
+                    Ok(())
+                } else {
+                    Err(CommandError::Unknown(env.clone()))
+                }
+            }
+        };
+        tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
+        // Whoever asked may have gone; the command stands.
+        let _nobody_waits = request.reply.send(result);
+    }
+
+    /// What was taken down comes back with a new revision, and is forgotten with its file.
+    fn lift(&mut self, specs: &SpecBook) {
+        if specs.scanned {
+            self.down.retain(|env, revision| {
+                specs
+                    .environments
+                    .get(env)
+                    .is_some_and(|accepted| accepted.desired.revision == *revision)
+            });
+        }
+    }
+
+    /// What is desired without what was taken down; `None`: all of it.
+    fn standing(&self, specs: &SpecBook) -> Option<BTreeMap<EnvName, Arc<Accepted>>> {
+        if self.down.is_empty() {
+            return None;
+        }
+        let stays = |env: &EnvName| !self.down.contains_key(env);
+        let standing = specs.environments.iter().filter(|(env, _)| stays(env));
+        Some(
+            standing
+                .map(|(env, accepted)| (env.clone(), accepted.clone()))
+                .collect(),
+        )
+    }
+
+    fn publish(&mut self) {
+        let last = self.outlooks.borrow().clone();
+        let specs = self.facts.specs.borrow().clone();
+        let world = self.facts.worlds.borrow().clone();
+        let progress = self.board.borrow_and_update().clone();
+        let outlook = Outlook {
+            as_of: self.clock.now(),
+            mode: Outlook::mode_of(&specs, &world, &self.plans),
+            site: last.site.clone(),
+            specs,
+            world,
+            health: self.facts.healths.borrow().clone(),
+            plans: self.plans.clone(),
+            memory: shared(&last.memory, self.brain.memory()),
+            progress: shared(&last.progress, &progress),
+            down: shared(&last.down, &self.down),
+        };
+        if !outlook.says_the_same_as(&last) {
+            self.outlooks.send_replace(Arc::new(outlook));
+        }
+    }
+
+    fn remember(&self) {
+        let Memory { environments, .. } = self.brain.memory();
+        self.remembered.send_if_modified(|kept| {
+            let differs = kept.environments != *environments || kept.down != self.down;
+            if differs {
+                *kept = Remembered {
+                    environments: environments.clone(),
+                    down: self.down.clone(),
+                };
+            }
+            differs
+        });
+    }
+
+    async fn finish(&mut self, grace: Duration) {
+        self.hands.abandon_heavy();
+        let all = async {
+            while self.hands.in_flight() > 0 {
+                let finished = self.hands.finished().await;
+                let world = self.facts.worlds.borrow().clone();
+                self.brain
+                    .finished(&finished.step, &finished.outcome, &world, self.clock.now());
+            }
+        };
+        if tokio::time::timeout(grace, all).await.is_err() {
+            tracing::warn!(
+                acts = self.hands.in_flight(),
+                "acts in flight are left to the engine"
+            );
+        }
+        self.publish();
+        self.remember();
+    }
+}
+
+/// The last one where it is equal, so that readers see at a glance that nothing changed.
+fn shared<T: Clone + PartialEq>(last: &Arc<T>, now: &T) -> Arc<T> {
+    if **last == *now {
+        last.clone()
+    } else {
+        Arc::new(now.clone())
+    }
+}

@@ -1,0 +1,173 @@
+//! A whole controller on an engine that is empty and idle.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use argus_backend::{About, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::ident::{ContainerId, EnvName};
+use argus_core::observed::Sighting;
+use argus_core::outcome::{ActError, Done};
+use argus_core::plan::Act;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+
+use super::*;
+use crate::handle::CommandError;
+use crate::lock::LockError;
+use crate::outlook::Mode;
+use crate::status_writer::EnvFiles;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// An engine on which nothing is, and that refuses everything.
+struct Idle;
+
+impl Backend for Idle {
+    fn watch(&self) -> BoxStream<'static, Sighting> {
+        let list = [
+            Sighting::Found(crate::clock::now()),
+            Sighting::ListBegan,
+            Sighting::ListDone,
+        ];
+        futures::stream::iter(list)
+            .chain(futures::stream::pending())
+            .boxed()
+    }
+
+    fn look_again(&self) {}
+
+    async fn act(&self, _: &Act, _: &dyn Progress) -> Result<Done, ActError> {
+        Err(ActError::Rejected("idle".to_owned()))
+    }
+
+    fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>> {
+        futures::stream::empty().boxed()
+    }
+
+    async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActError> {
+        Err(ActError::Gone)
+    }
+
+    async fn about(&self) -> Result<About, ActError> {
+        Ok(About::default())
+    }
+}
+
+struct View;
+
+impl StatusView for View {
+    fn environments(&self, outlook: &Outlook) -> BTreeSet<EnvName> {
+        outlook.specs.environments.keys().cloned().collect()
+    }
+
+    fn environment(&self, env: &EnvName, outlook: &Outlook, _: Option<&str>) -> EnvFiles {
+        let down = outlook.down.contains_key(env);
+        EnvFiles {
+            json: format!("{{\"environment\":\"{env}\",\"down\":{down}}}"),
+            env: String::new(),
+        }
+    }
+
+    fn controller(&self, outlook: &Outlook, _: Option<&str>) -> String {
+        format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
+    }
+}
+
+fn options(dir: &std::path::Path) -> Options {
+    Options {
+        specs: dir.join("specs"),
+        state: dir.join("state"),
+        strict: false,
+        env_allow: Vec::new(),
+        process_env: BTreeMap::new(),
+        allow_mounts: Vec::new(),
+        publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        engine_host: None,
+        deadlines: Deadlines::default(),
+        stop_grace: Duration::from_secs(2),
+        clock: Clock::system(),
+    }
+}
+
+async fn until(handle: &Handle, what: &str, is: impl Fn(&Outlook) -> bool) -> Arc<Outlook> {
+    let mut outlooks = handle.outlooks();
+    let waited = tokio::time::timeout(LIMIT, outlooks.wait_for(|outlook| is(outlook))).await;
+    waited
+        .map(|found| found.unwrap().clone())
+        .unwrap_or_else(|_| panic!("{what}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let specs = dir.path().join("specs");
+    std::fs::create_dir(&specs).unwrap();
+    let shop = EnvName::new("shop").unwrap();
+    let spec = "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n";
+    std::fs::write(specs.join("e2e.yaml"), spec).unwrap();
+
+    let controller = Controller::open(options(dir.path())).unwrap();
+    let site = controller.site().clone();
+    match Controller::open(options(dir.path())).unwrap_err() {
+        StateError::Held(LockError::Held { holder, .. }) => assert_eq!(holder.run, site.run),
+        other => panic!("{other}"),
+    }
+    let (handle, running) = controller.start(Idle, Arc::new(View));
+    let up = |outlook: &Outlook| outlook.is_complete() && outlook.mode == Mode::Full;
+    until(&handle, "up", |outlook| {
+        up(outlook) && outlook.specs.environments.contains_key(&shop)
+    })
+    .await;
+    let nobody = EnvName::new("nobody").unwrap();
+    assert_eq!(
+        handle.down(nobody.clone()).await,
+        Err(CommandError::Unknown(nobody))
+    );
+    handle.down(shop.clone()).await.unwrap();
+    until(&handle, "down", |outlook| outlook.down.contains_key(&shop)).await;
+    let stop = running.stop_token();
+    let ended = tokio::join!(tokio::time::timeout(LIMIT, running.ended()), async {
+        stop.cancel()
+    })
+    .0;
+    assert_eq!(ended.unwrap(), Ok(()));
+    assert_eq!(handle.retry(shop.clone()).await, Err(CommandError::Stopped));
+    let state = StateDir::at(dir.path().join("state"));
+    let status = std::fs::read_to_string(state.environments().join("shop.json")).unwrap();
+    assert_eq!(
+        status, "{\"environment\":\"shop\",\"down\":true}",
+        "the last state is written"
+    );
+
+    // The file became unreadable meanwhile: its last good revision goes on, still down.
+    std::fs::write(specs.join("e2e.yaml"), "project: [").unwrap();
+    let controller = Controller::open(options(dir.path())).unwrap();
+    assert!(controller.ended_cleanly() && !state.clean_shutdown().exists());
+    assert_eq!(controller.site().controller, site.controller);
+    assert_ne!(controller.site().run, site.run);
+    let (handle, running) = controller.start(Idle, Arc::new(View));
+    let outlook = until(&handle, "up again", up).await;
+    assert!(outlook.specs.environments.contains_key(&shop) && outlook.down.contains_key(&shop));
+    handle.retry(shop.clone()).await.unwrap();
+    until(&handle, "lifted", |outlook| outlook.down.is_empty()).await;
+    running.stop_token().cancel();
+    assert_eq!(
+        tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),
+        Ok(())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_lock_ends_the_controller_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("specs")).unwrap();
+    let (_handle, running) = Controller::open(options(dir.path()))
+        .unwrap()
+        .start(Idle, Arc::new(View));
+    std::fs::remove_file(StateDir::at(dir.path().join("state")).lock()).unwrap();
+    let died = tokio::time::timeout(LIMIT, running.ended())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(died.task, "lock");
+}

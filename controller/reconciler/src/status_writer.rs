@@ -1,0 +1,243 @@
+//! Status files: what an agent reads without a server, written whole and only when they differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::ident::EnvName;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::outlook::Outlook;
+use crate::state::{StateDir, write_public};
+
+/// Changes that follow each other this fast are written once.
+const SETTLE: Duration = Duration::from_millis(30);
+/// After a failed write the next one waits this long.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Says what stands in the files; pure, and called on a thread that may block.
+pub trait StatusView: Send + Sync + 'static {
+    /// The environments that have files.
+    fn environments(&self, outlook: &Outlook) -> BTreeSet<EnvName> {
+        outlook.environments()
+    }
+
+    /// The files of an environment; `previous`: its JSON as it was written last, by whichever process.
+    fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles;
+
+    /// `controller.json`.
+    fn controller(&self, outlook: &Outlook, previous: Option<&str>) -> String;
+}
+
+/// The files of an environment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnvFiles {
+    /// `ENV.json`.
+    pub json: String,
+    /// `ENV.env`: where its ports are.
+    pub env: String,
+}
+
+/// What lies in the directory.
+#[derive(Debug, Default)]
+struct Written {
+    files: BTreeMap<PathBuf, String>,
+}
+
+/// Writes until the reconciler is gone, then once more.
+pub async fn run(state: StateDir, view: Arc<dyn StatusView>, mut outlooks: watch::Receiver<Arc<Outlook>>) {
+    let mut written = Written::default();
+    let mut first = true;
+    outlooks.mark_changed();
+    loop {
+        let ended = outlooks.changed().await.is_err();
+        if !ended && !first {
+            tokio::time::sleep(SETTLE).await;
+        }
+        let outlook = outlooks.borrow_and_update().clone();
+        let (dir, view) = (state.clone(), view.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            let mut written = written;
+            let result = if first { written.read(&dir) } else { Ok(()) };
+            let result = result.and_then(|()| written.update(&dir, &*view, &outlook));
+            (written, result)
+        });
+        let result = match done.await {
+            Ok((back, result)) => {
+                written = back;
+                result
+            }
+            Err(error) => match error.try_into_panic() {
+                Ok(payload) => std::panic::resume_unwind(payload),
+                Err(_) => return,
+            },
+        };
+        match result {
+            Ok(()) => first = false,
+            Err(error) => {
+                tracing::error!(%error, "cannot write status files");
+                if !ended {
+                    tokio::time::sleep(AGAIN).await;
+                    outlooks.mark_changed();
+                }
+            }
+        }
+        if ended {
+            return;
+        }
+    }
+}
+
+impl Written {
+    /// Takes up what an earlier process left.
+    fn read(&mut self, dir: &StateDir) -> io::Result<()> {
+        for entry in std::fs::read_dir(dir.environments())? {
+            let path = entry?.path();
+            let ours = path.extension().is_some_and(|ext| ext == "json" || ext == "env");
+            if ours && let Ok(text) = std::fs::read_to_string(&path) {
+                self.files.insert(path, text);
+            }
+        }
+        if let Ok(text) = std::fs::read_to_string(dir.controller_json()) {
+            self.files.insert(dir.controller_json(), text);
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, outlook: &Outlook) -> io::Result<()> {
+        let mut there = BTreeSet::from([dir.controller_json()]);
+        for env in view.environments(outlook) {
+            let json = dir.environments().join(format!("{env}.json"));
+            let ports = dir.environments().join(format!("{env}.env"));
+            let files = view.environment(&env, outlook, self.files.get(&json).map(String::as_str));
+            self.put(&json, files.json)?;
+            self.put(&ports, files.env)?;
+            there.extend([json, ports]);
+        }
+        let previous = self.files.get(&dir.controller_json()).map(String::as_str);
+        let controller = view.controller(outlook, previous);
+        self.put(&dir.controller_json(), controller)?;
+        // Before the first list and scan nobody knows what is gone.
+        if outlook.is_complete() {
+            let gone: Vec<PathBuf> = self
+                .files
+                .keys()
+                .filter(|path| !there.contains(*path))
+                .cloned()
+                .collect();
+            for path in gone {
+                match std::fs::remove_file(&path) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+                self.files.remove(&path);
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, path: &Path, text: String) -> io::Result<()> {
+        if self
+            .files
+            .get(path)
+            .is_some_and(|last| says_the_same(last, &text))
+        {
+            return Ok(());
+        }
+        write_public(path, text.as_bytes())?;
+        self.files.insert(path.to_path_buf(), text);
+        Ok(())
+    }
+}
+
+/// Equal but for the time they were taken.
+fn says_the_same(one: &str, other: &str) -> bool {
+    one == other || matches!((timeless(one), timeless(other)), (Some(one), Some(other)) if one == other)
+}
+
+fn timeless(text: &str) -> Option<Value> {
+    let mut value: Value = serde_json::from_str(text).ok()?;
+    value.as_object_mut()?.remove("asOf");
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use argus_core::brain::Site;
+    use argus_core::memory::Memory;
+    use argus_core::observed::{Sighting, World};
+    use argus_core::time::Timestamp;
+
+    use super::*;
+    use crate::specs::SpecBook;
+
+    struct View(Vec<&'static str>);
+
+    impl StatusView for View {
+        fn environments(&self, _: &Outlook) -> BTreeSet<EnvName> {
+            self.0.iter().map(|name| EnvName::new(*name).unwrap()).collect()
+        }
+
+        fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
+            let json = format!("{{\"environment\":\"{env}\",\"asOf\":\"{}\"}}", outlook.as_of);
+            EnvFiles {
+                json,
+                env: format!("KNOWN={}", previous.is_some()),
+            }
+        }
+
+        fn controller(&self, outlook: &Outlook, _: Option<&str>) -> String {
+            format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
+        }
+    }
+
+    fn outlook(at: i64, complete: bool) -> Outlook {
+        let site = Site {
+            controller: "C".into(),
+            run: "R".into(),
+            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let mut outlook = Outlook::blank(site, Memory::default(), Timestamp(at));
+        if complete {
+            let mut world = World::default();
+            world.apply(Sighting::ListBegan);
+            world.apply(Sighting::ListDone);
+            outlook.world = Arc::new(world);
+            let mut specs = SpecBook::remembering(BTreeMap::new());
+            specs.scanned = true;
+            outlook.specs = Arc::new(specs);
+        }
+        outlook
+    }
+
+    #[test]
+    fn files_are_written_when_they_differ_and_removed_when_that_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        let json = |env: &str| std::fs::read_to_string(state.environments().join(format!("{env}.json")));
+        std::fs::write(state.environments().join("left.json"), "{}").unwrap();
+        let mut written = Written::default();
+        written.read(&state).unwrap();
+        written
+            .update(&state, &View(vec!["shop"]), &outlook(1_000, false))
+            .unwrap();
+        let first = json("shop").unwrap();
+        assert!(json("left").is_ok(), "nobody knows yet");
+        written
+            .update(&state, &View(vec!["shop"]), &outlook(9_000, true))
+            .unwrap();
+        assert_eq!(json("shop").unwrap(), first, "only the time differs");
+        assert!(json("left").is_err());
+        written
+            .update(&state, &View(vec![]), &outlook(9_000, true))
+            .unwrap();
+        assert!(json("shop").is_err() && !state.environments().join("shop.env").exists());
+        assert!(state.controller_json().exists());
+    }
+}
