@@ -111,26 +111,6 @@ pub fn condition(status: &Value, kind: &str) -> Value {
         .unwrap_or(Value::Null)
 }
 
-/// One line of a status for a failure's message: phase, and each service's state and wait.
-#[must_use]
-pub fn brief(status: &Value) -> String {
-    let services = status["services"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    let line = |one: &Value| {
-        format!(
-            "{} {} ({})",
-            one["name"], one["state"], one["waitingOn"]["message"]
-        )
-    };
-    format!(
-        "{}: {}",
-        status["phase"],
-        services.iter().map(line).collect::<Vec<_>>().join(", ")
-    )
-}
-
 /// Services that depend on nobody, each published on its host port.
 #[must_use]
 pub fn singles(project: &str, ports: &[u16], more: &str) -> String {
