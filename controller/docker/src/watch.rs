@@ -85,7 +85,7 @@ impl Watcher {
             wait(&self.shared, self.attempt).await;
         }
         self.attempt = self.attempt.saturating_add(1);
-        match Session::open(&self.shared, &mut self.queue).await {
+        match Session::open(&self.shared, &self.known, &mut self.queue).await {
             Ok(session) => {
                 let now = (self.shared.now)();
                 self.known.doubt_all();

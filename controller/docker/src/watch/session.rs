@@ -88,7 +88,11 @@ enum Turn {
 
 impl Session {
     /// Subscribes, and waits until the engine answers a ping.
-    pub(super) async fn open(shared: &Arc<Shared>, queue: &mut VecDeque<Sighting>) -> Result<Self, Lost> {
+    pub(super) async fn open(
+        shared: &Arc<Shared>,
+        known: &Known,
+        queue: &mut VecDeque<Sighting>,
+    ) -> Result<Self, Lost> {
         let client = shared
             .connection
             .client()
@@ -113,7 +117,7 @@ impl Session {
             // The stream is polled first, so the subscription is on its way before the ping.
             tokio::select! {
                 biased;
-                event = session.events.next() => session.heard(event, &Known::default(), queue)?,
+                event = session.events.next() => session.heard(event, known, queue)?,
                 answer = &mut ping => return match answer {
                     Ok(()) => Ok(session),
                     Err(error) => Err(Lost(error.to_string())),

@@ -1,0 +1,990 @@
+//! The Docker backend against a real engine: every act and its repetition, every refusal, every loss.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "real engines are watched in real time, with a limit"
+)]
+
+use std::collections::BTreeMap;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use argus_backend::{Backend, LogQuery, Progress};
+use argus_core::desired::{Build, Mount};
+use argus_core::ident::{ContainerId, Hash, HostPort, NetworkId, Protocol, ResourceName};
+use argus_core::observed::{Container, ContainerState, Sighting, World};
+use argus_core::outcome::{ActError, Done, PortOwner};
+use argus_core::plan::{Act, Binding, ContainerSpec};
+use argus_core::time::Timestamp;
+use argus_docker::{Docker, Endpoint};
+use argus_tests::{PrivateEngine, Registry};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const IMAGE: &str = "busybox:local";
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    Timestamp(i64::try_from(since.as_millis()).expect("before the end of time"))
+}
+
+fn docker(engine: &PrivateEngine) -> Docker {
+    Docker::new(
+        Endpoint::parse(&engine.host()).expect("an endpoint"),
+        Arc::new(now),
+    )
+}
+
+fn block<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(work)
+}
+
+fn name(text: &str) -> ResourceName {
+    ResourceName::new(text).expect("a name")
+}
+
+fn labels(env: &str, service: Option<&str>) -> BTreeMap<String, String> {
+    let mut labels: BTreeMap<String, String> = [
+        ("argusai.managed", "true"),
+        ("argusai.environment", env),
+        ("argusai.controller", "me"),
+        ("argusai.created-at", "2026-01-01T00:00:00Z"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    if let Some(service) = service {
+        labels.insert("argusai.service".to_owned(), service.to_owned());
+        labels.insert("argusai.spec-hash".to_owned(), "abc123".to_owned());
+    }
+    labels
+}
+
+fn spec(env: &str, service: &str) -> ContainerSpec {
+    ContainerSpec {
+        image: IMAGE.to_owned(),
+        build: String::new(),
+        entrypoint: None,
+        command: None,
+        environment: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]),
+        labels: labels(env, Some(service)),
+        network: name(&format!("argus-{env}")),
+        aliases: vec![service.to_owned()],
+        bindings: vec![],
+        mounts: vec![],
+        tmpfs: vec!["/scratch".to_owned()],
+        extra_hosts: vec![],
+        user: None,
+        working_dir: None,
+        memory: Some(32 << 20),
+        nano_cpus: Some(500_000_000),
+        stop_grace: Duration::from_secs(2),
+    }
+}
+
+fn published(port: u16) -> Vec<Binding> {
+    let address = "127.0.0.1".parse().expect("an address");
+    vec![Binding {
+        address,
+        host: port,
+        container: 80,
+        protocol: Protocol::Tcp,
+    }]
+}
+
+struct Hands(Docker);
+
+impl Hands {
+    async fn act(&self, act: Act) -> Result<Done, ActError> {
+        self.0.act(&act, &()).await
+    }
+
+    async fn network(&self, env: &str) -> NetworkId {
+        let act = Act::CreateNetwork {
+            name: name(&format!("argus-{env}")),
+            labels: labels(env, None),
+        };
+        match self.act(act).await {
+            Ok(Done::Network(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn create(&self, called: &str, spec: ContainerSpec) -> Result<Done, ActError> {
+        self.act(Act::CreateContainer {
+            name: name(called),
+            spec: Box::new(spec),
+        })
+        .await
+    }
+
+    async fn container(&self, called: &str, spec: ContainerSpec) -> ContainerId {
+        match self.create(called, spec).await {
+            Ok(Done::Container(id)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn start(&self, id: &ContainerId) -> Result<Done, ActError> {
+        self.act(Act::StartContainer { id: id.clone() }).await
+    }
+
+    async fn stop(&self, id: &ContainerId) -> Result<Done, ActError> {
+        self.act(Act::StopContainer {
+            id: id.clone(),
+            grace: Duration::from_secs(2),
+        })
+        .await
+    }
+
+    async fn remove(&self, id: &ContainerId) -> Result<Done, ActError> {
+        self.act(Act::RemoveContainer {
+            id: id.clone(),
+            name: String::new(),
+        })
+        .await
+    }
+}
+
+struct Eyes {
+    stream: BoxStream<'static, Sighting>,
+    world: World,
+    seen: Vec<Sighting>,
+}
+
+impl Eyes {
+    fn open(docker: &Docker) -> Self {
+        Self {
+            stream: docker.watch(),
+            world: World::default(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// Takes sightings in until the world is as wanted.
+    async fn until(&mut self, what: &str, holds: impl Fn(&World, &[Sighting]) -> bool) {
+        let waited = tokio::time::timeout(LIMIT, async {
+            while !holds(&self.world, &self.seen) {
+                let sighting = self.stream.next().await.expect("sightings never end");
+                self.seen.push(sighting.clone());
+                self.world.apply(sighting);
+            }
+        });
+        let waited = waited.await;
+        assert!(
+            waited.is_ok(),
+            "waited in vain: {what}\n{:#?}",
+            self.seen.iter().rev().take(12).collect::<Vec<_>>()
+        );
+    }
+
+    async fn sees(&mut self, id: &ContainerId, what: &str, holds: impl Fn(&Container) -> bool) {
+        self.until(what, |world, _| {
+            world.container(id).is_some_and(|container| holds(container))
+        })
+        .await;
+    }
+
+    fn stops(&self) -> usize {
+        self.seen
+            .iter()
+            .filter(|sighting| matches!(sighting, Sighting::Stopped(..)))
+            .count()
+    }
+}
+
+fn running(container: &Container) -> bool {
+    container.state == ContainerState::Running && container.facts.is_some()
+}
+
+#[test]
+fn every_act_can_be_repeated_and_is_seen() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(engine);
+        let hands = Hands(docker.clone());
+        let mut eyes = Eyes::open(&docker);
+        eyes.until("a complete list", |world, _| world.synced()).await;
+
+        let network = hands.network("life").await;
+        assert_eq!(hands.network("life").await, network, "a repeated create adopts");
+        let volume = || Act::CreateVolume {
+            name: name("argus-life-data"),
+            labels: labels("life", None),
+        };
+        assert_eq!(hands.act(volume()).await, Ok(Done::Ok));
+        assert_eq!(hands.act(volume()).await, Ok(Done::Ok));
+        eyes.until("network and volume", |world, _| {
+            world.network(&network).is_some() && world.volume("argus-life-data").is_some()
+        })
+        .await;
+
+        let mut wanted = spec("life", "web");
+        wanted.mounts = vec![Mount::Volume {
+            name: name("argus-life-data"),
+            target: "/data".into(),
+            read_only: false,
+        }];
+        wanted.command = Some(
+            ["sh", "-c", "echo out; echo err >&2; sleep 1000"]
+                .map(str::to_owned)
+                .into(),
+        );
+        wanted.bindings = published(18080);
+        let id = hands.container("argus-life-web", wanted.clone()).await;
+        assert_eq!(hands.container("argus-life-web", wanted.clone()).await, id);
+        eyes.sees(&id, "created", |container| {
+            container.state == ContainerState::Created
+        })
+        .await;
+        assert_eq!(hands.start(&id).await, Ok(Done::Ok));
+        assert_eq!(hands.start(&id).await, Ok(Done::Ok));
+        eyes.sees(&id, "running on its network under its alias", |container| {
+            let attached = container.networks.get("argus-life");
+            running(container)
+                && attached.is_some_and(|at| {
+                    at.network.as_ref() == Some(&network) && at.aliases.contains(&"web".to_owned())
+                })
+        })
+        .await;
+        let seen = eyes.world.container(&id).expect("seen").clone();
+        let facts = seen.facts.clone().expect("facts");
+        let port = |number| HostPort {
+            number,
+            protocol: Protocol::Tcp,
+        };
+        assert_eq!(facts.config.bindings, [(port(80), port(18080))]);
+        assert_eq!(
+            (facts.config.memory, facts.config.nano_cpus),
+            (32 << 20, 500_000_000)
+        );
+        assert_eq!(facts.config.restart_policy, "no");
+        assert!(facts.config.environment.contains(&"GREETING=hello".to_owned()));
+        assert_eq!(
+            (seen.name.as_str(), seen.image.as_str()),
+            ("argus-life-web", IMAGE)
+        );
+
+        let command = ["sh", "-c", "echo $GREETING; exit 3"].map(str::to_owned);
+        let result = docker.exec(&id, &command).await.expect("exec");
+        assert_eq!((result.exit_code, result.output.as_str()), (3, "hello\n"));
+        let mut lines: Vec<_> = docker.logs(&id, LogQuery::default()).collect().await;
+        lines.sort_by_key(|line| line.as_ref().map(|line| line.stderr).unwrap_or_default());
+        let texts: Vec<_> = lines.into_iter().map(|line| line.expect("a line")).collect();
+        assert_eq!(
+            texts
+                .iter()
+                .map(|line| (line.stderr, line.text.as_str()))
+                .collect::<Vec<_>>(),
+            [(false, "out"), (true, "err")]
+        );
+
+        let rename = || Act::RenameContainer {
+            id: id.clone(),
+            to: name("argus-life-web2"),
+        };
+        assert_eq!(hands.act(rename()).await, Ok(Done::Ok));
+        assert_eq!(hands.act(rename()).await, Ok(Done::Ok));
+        eyes.sees(&id, "renamed", |container| container.name == "argus-life-web2")
+            .await;
+
+        let disconnect = || Act::DisconnectNetwork {
+            network: "argus-life".into(),
+            container: "argus-life-web2".into(),
+        };
+        assert_eq!(hands.act(disconnect()).await, Ok(Done::Ok));
+        assert_eq!(hands.act(disconnect()).await, Ok(Done::Ok));
+        eyes.sees(&id, "on no network", |container| container.networks.is_empty())
+            .await;
+        let connect = || Act::ConnectNetwork {
+            network: network.clone(),
+            container: id.clone(),
+            aliases: vec!["web".into()],
+        };
+        assert_eq!(hands.act(connect()).await, Ok(Done::Ok));
+        assert_eq!(hands.act(connect()).await, Ok(Done::Ok));
+        eyes.sees(&id, "connected again", |container| {
+            container
+                .networks
+                .get("argus-life")
+                .is_some_and(|at| at.aliases.contains(&"web".to_owned()))
+        })
+        .await;
+
+        engine.docker_ok(&["pause", id.as_str()]);
+        eyes.sees(&id, "paused", |container| {
+            container.state == ContainerState::Paused
+        })
+        .await;
+        let unpause = || Act::UnpauseContainer { id: id.clone() };
+        assert_eq!(hands.act(unpause()).await, Ok(Done::Ok));
+        assert_eq!(hands.act(unpause()).await, Ok(Done::Ok));
+        eyes.sees(&id, "running again", running).await;
+
+        let in_use = Act::RemoveNetwork {
+            id: network.clone(),
+            name: String::new(),
+        };
+        assert!(matches!(
+            hands.act(in_use.clone()).await,
+            Err(ActError::NetworkInUse(_))
+        ));
+        let remove_volume = || Act::RemoveVolume {
+            name: name("argus-life-data"),
+        };
+        assert!(matches!(hands.act(remove_volume()).await, Err(ActError::Busy(_))));
+
+        assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
+        assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
+        eyes.sees(&id, "exited", |container| {
+            container.state == ContainerState::Exited && container.facts.is_some()
+        })
+        .await;
+        assert_eq!(eyes.stops(), 0, "our own stop is not somebody's");
+
+        assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
+        assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
+        assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
+        assert_eq!(hands.start(&id).await, Err(ActError::Gone));
+        eyes.until("gone", |world, _| world.container(&id).is_none())
+            .await;
+        assert_eq!(hands.act(in_use.clone()).await, Ok(Done::Ok));
+        assert_eq!(hands.act(in_use).await, Ok(Done::Ok));
+        assert_eq!(hands.act(remove_volume()).await, Ok(Done::Ok));
+        assert_eq!(hands.act(remove_volume()).await, Ok(Done::Ok));
+        eyes.until("nothing is left", |world, _| {
+            world.network(&network).is_none() && world.volume("argus-life-data").is_none()
+        })
+        .await;
+        let about = docker.about().await.expect("about");
+        assert!(
+            about.version.contains('.')
+                && about.api_version.contains('.')
+                && about.data_root.starts_with('/')
+        );
+    });
+}
+
+#[test]
+fn what_others_do_to_a_container_is_seen() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(engine);
+        let hands = Hands(docker.clone());
+        let network = hands.network("others").await;
+        let id = hands.container("argus-others-a", spec("others", "a")).await;
+        hands.start(&id).await.expect("start");
+        let mut eyes = Eyes::open(&docker);
+        eyes.sees(&id, "adopted with its facts", running).await;
+        engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
+        eyes.sees(&id, "stopped by hand", |container| {
+            container.state == ContainerState::Exited && container.stopped_by_other.is_some()
+        })
+        .await;
+        hands.start(&id).await.expect("start");
+        eyes.sees(&id, "started, and the old stop forgotten", |container| {
+            running(container) && container.stopped_by_other.is_none()
+        })
+        .await;
+        engine.docker_ok(&["network", "disconnect", "-f", "argus-others", id.as_str()]);
+        eyes.sees(&id, "on no network", |container| container.networks.is_empty())
+            .await;
+        engine.docker_ok(&["rm", "-f", id.as_str()]);
+        eyes.until("gone", |world, _| world.container(&id).is_none())
+            .await;
+        engine.docker_ok(&["network", "rm", "argus-others"]);
+        eyes.until("network gone", |world, _| world.network(&network).is_none())
+            .await;
+        // A list that is asked for comes at once, and many wishes make one.
+        let before = eyes.world.last_complete();
+        (0..100).for_each(|_| docker.look_again());
+        eyes.until("a list on demand", |world, _| world.last_complete() > before)
+            .await;
+    });
+}
+
+#[test]
+fn what_is_not_ours_is_never_touched() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(engine);
+        let hands = Hands(docker.clone());
+        let network = hands.network("foreign").await;
+        let ours = hands.container("argus-foreign-a", spec("foreign", "a")).await;
+        // `docker commit` hands our labels on to whatever is made from the image.
+        engine.docker_ok(&["commit", ours.as_str(), "committed:1"]);
+        let inherited =
+            engine.docker_ok(&["run", "-d", "--name", "inherits", "committed:1", "sleep", "1000"]);
+        let plain = engine.docker_ok(&["run", "-d", "--name", "plain", IMAGE]);
+        for id in [&inherited, &plain] {
+            let id = ContainerId::new(id.as_str()).expect("an id");
+            let acts = [
+                Act::StopContainer {
+                    id: id.clone(),
+                    grace: Duration::ZERO,
+                },
+                Act::RemoveContainer {
+                    id: id.clone(),
+                    name: String::new(),
+                },
+                Act::RenameContainer {
+                    id: id.clone(),
+                    to: name("x"),
+                },
+                Act::UnpauseContainer { id: id.clone() },
+                Act::StartContainer { id: id.clone() },
+                Act::ConnectNetwork {
+                    network: network.clone(),
+                    container: id.clone(),
+                    aliases: vec![],
+                },
+                Act::DisconnectNetwork {
+                    network: "bridge".into(),
+                    container: id.to_string(),
+                },
+            ];
+            for act in acts {
+                let verb = act.verb();
+                assert!(
+                    matches!(hands.act(act).await, Err(ActError::NotOurs(_))),
+                    "{verb}"
+                );
+            }
+        }
+        assert_eq!(
+            engine.docker_ok(&["inspect", "-f", "{{.State.Running}}", "inherits", "plain"]),
+            "true\ntrue"
+        );
+        // Names that others hold.
+        let taken = hands.create("plain", spec("foreign", "b")).await;
+        let holder = |result: &Result<Done, ActError>| match result {
+            Err(ActError::NameTaken { holder }) => holder.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            holder(&taken),
+            format!("`plain` ({}): a container that Argus did not make", &plain[..12])
+        );
+        let taken = hands.create("argus-foreign-a", spec("other", "a")).await;
+        assert!(
+            holder(&taken).ends_with("environment `foreign`, controller `me`"),
+            "{taken:?}"
+        );
+        let foreign = engine.docker_ok(&["network", "create", "foreign-net"]);
+        let act = Act::CreateNetwork {
+            name: name("foreign-net"),
+            labels: labels("foreign", None),
+        };
+        assert!(holder(&hands.act(act).await).contains("did not make"));
+        let act = Act::RemoveNetwork {
+            id: NetworkId::new(foreign).expect("an id"),
+            name: String::new(),
+        };
+        assert!(matches!(hands.act(act).await, Err(ActError::NotOurs(_))));
+        engine.docker_ok(&["volume", "create", "foreign-vol"]);
+        let act = Act::CreateVolume {
+            name: name("foreign-vol"),
+            labels: labels("foreign", None),
+        };
+        assert!(holder(&hands.act(act).await).contains("did not make"));
+        assert!(matches!(
+            hands
+                .act(Act::RemoveVolume {
+                    name: name("foreign-vol")
+                })
+                .await,
+            Err(ActError::NotOurs(_))
+        ));
+        engine.docker_ok(&["rm", "-f", "inherits", "plain", ours.as_str()]);
+    });
+}
+
+/// A process that holds a port in the engine's network namespace.
+struct Listener(Child);
+
+impl Listener {
+    fn on(engine: &PrivateEngine, port: u16) -> Self {
+        let mut command = engine.command_in_netns("busybox");
+        command
+            .args(["nc", "-l", "-p", &port.to_string()])
+            .stdin(Stdio::piped());
+        Self(command.spawn().expect("a listener"))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn a_refused_port_names_its_owner() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(engine);
+        let hands = Hands(docker.clone());
+        hands.network("ports").await;
+        let port = |number| HostPort {
+            number,
+            protocol: Protocol::Tcp,
+        };
+        let with = |port| ContainerSpec {
+            bindings: published(port),
+            ..spec("ports", "a")
+        };
+        let refusal = |result: Result<Done, ActError>| match result {
+            Err(ActError::PortTaken(refusal)) => *refusal,
+            other => panic!("{other:?}"),
+        };
+        let mine = hands.container("argus-ports-mine", with(19001)).await;
+        hands.start(&mine).await.expect("start");
+        engine.docker_ok(&["run", "-d", "--name", "holder", "-p", "127.0.0.1:19002:80", IMAGE]);
+        let listener = Listener::on(engine, 19003);
+        let waited = tokio::time::timeout(LIMIT, async {
+            while !docker.taken_ports().await.contains(&port(19003)) {
+                tokio::task::yield_now().await;
+            }
+        });
+        waited.await.expect("the listener comes up");
+
+        let id = hands.container("argus-ports-1", with(19001)).await;
+        let refused = refusal(hands.start(&id).await);
+        assert_eq!((refused.port, refused.free_now), (port(19001), false));
+        assert_eq!(
+            refused.owner,
+            PortOwner::Environment {
+                environment: "ports".into(),
+                service: "a".into()
+            }
+        );
+        assert!(
+            [19001, 19002, 19003]
+                .into_iter()
+                .all(|number| refused.busy.contains(&port(number)))
+        );
+
+        let id = hands.container("argus-ports-2", with(19002)).await;
+        let refused = refusal(hands.start(&id).await);
+        assert!(
+            matches!(refused.owner, PortOwner::Container { ref name, .. } if name == "holder"),
+            "{refused:?}"
+        );
+
+        let id = hands.container("argus-ports-3", with(19003)).await;
+        let refused = refusal(hands.start(&id).await);
+        let command = "busybox nc -l -p 19003".to_owned();
+        assert_eq!(
+            refused.owner,
+            PortOwner::Process {
+                pid: listener.0.id(),
+                command
+            }
+        );
+        drop(listener);
+        assert_eq!(
+            hands.start(&id).await,
+            Ok(Done::Ok),
+            "the same container starts once the port is free"
+        );
+
+        let elsewhere = Binding {
+            address: "10.99.99.99".parse().expect("an address"),
+            ..published(19004).remove(0)
+        };
+        let id = hands
+            .container(
+                "argus-ports-4",
+                ContainerSpec {
+                    bindings: vec![elsewhere],
+                    ..spec("ports", "a")
+                },
+            )
+            .await;
+        assert!(matches!(hands.start(&id).await, Err(ActError::Rejected(_))));
+        engine.docker_ok(&["rm", "-f", "holder"]);
+    });
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(engine);
+        let hands = Hands(docker.clone());
+        let network = hands.network("wrong").await;
+        let missing = ContainerSpec {
+            image: "nope:1".into(),
+            ..spec("wrong", "a")
+        };
+        assert_eq!(
+            hands.create("argus-wrong-1", missing).await,
+            Err(ActError::ImageMissing)
+        );
+        let unbuilt = ContainerSpec {
+            build: "abc".into(),
+            ..spec("wrong", "a")
+        };
+        assert_eq!(
+            hands.create("argus-wrong-1", unbuilt).await,
+            Err(ActError::ImageMissing)
+        );
+        let source = "/nonexistent/argus".to_owned();
+        let mount = Mount::Bind {
+            source,
+            target: "/x".into(),
+            read_only: true,
+        };
+        let mounted = ContainerSpec {
+            mounts: vec![mount],
+            ..spec("wrong", "a")
+        };
+        assert!(matches!(
+            hands.create("argus-wrong-1", mounted).await,
+            Err(ActError::BadMount(_))
+        ));
+        let tiny = ContainerSpec {
+            memory: Some(1 << 20),
+            ..spec("wrong", "a")
+        };
+        assert!(matches!(
+            hands.create("argus-wrong-1", tiny).await,
+            Err(ActError::Rejected(_))
+        ));
+
+        let command = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let no_command = ContainerSpec {
+            entrypoint: command(&["/no/such"]),
+            ..spec("wrong", "a")
+        };
+        let id = hands.container("argus-wrong-2", no_command).await;
+        let came = hands.start(&id).await;
+        // With an init the engine starts that, and the init exits with 127.
+        let mut eyes = Eyes::open(&docker);
+        match came {
+            Err(ActError::EntrypointNotFound(_)) => {}
+            Ok(Done::Ok) => {
+                eyes.sees(&id, "127", |container| {
+                    container
+                        .facts
+                        .as_ref()
+                        .is_some_and(|facts| facts.exit_code == 127)
+                })
+                .await;
+            }
+            other => panic!("{other:?}"),
+        }
+        let id = hands.container("argus-wrong-3", spec("wrong", "c")).await;
+        let removed = hands
+            .act(Act::RemoveNetwork {
+                id: network,
+                name: String::new(),
+            })
+            .await;
+        assert_eq!(removed, Ok(Done::Ok), "only stopped containers are attached");
+        assert!(matches!(hands.start(&id).await, Err(ActError::NetworkGone(_))));
+        let gone = NetworkId::new("0".repeat(64)).expect("an id");
+        let connect = Act::ConnectNetwork {
+            network: gone,
+            container: id,
+            aliases: vec![],
+        };
+        assert!(matches!(hands.act(connect).await, Err(ActError::NetworkGone(_))));
+        let pull = Act::PullImage {
+            reference: "127.0.0.1:9/none:1".into(),
+        };
+        assert!(matches!(hands.act(pull).await, Err(ActError::PullFailed(_))));
+        let pull = Act::PullImage {
+            reference: "../containers/x".into(),
+        };
+        assert!(matches!(hands.act(pull).await, Err(ActError::Rejected(_))));
+    });
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Progress for Heard {
+    fn say(&self, line: &str) {
+        self.0.lock().expect("a list").push(line.to_owned());
+    }
+}
+
+#[test]
+fn an_image_is_built_from_its_folder() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("build");
+    std::fs::write(
+        folder.join("Dockerfile"),
+        format!("FROM {IMAGE}\nARG WHO\nCOPY . /app\nRUN echo hi $WHO > /hi\n"),
+    )
+    .expect("a file");
+    std::fs::write(folder.join("kept"), "kept").expect("a file");
+    std::fs::write(folder.join("secret"), "secret").expect("a file");
+    std::fs::write(folder.join(".dockerignore"), "secret\n").expect("a file");
+    let context = folder.display().to_string();
+    block(async {
+        let docker = docker(engine);
+        let hands = Hands(docker.clone());
+        hands.network("built").await;
+        let args = BTreeMap::from([("WHO".to_owned(), "there".to_owned())]);
+        let digest = argus_docker::context_digest(&folder, "Dockerfile", &args).expect("a digest");
+        let build = Build {
+            tag: "built:1".into(),
+            context,
+            dockerfile: "Dockerfile".into(),
+            args,
+            digest: digest.clone(),
+        };
+        let heard = Heard::default();
+        assert_eq!(
+            docker.act(&Act::BuildImage(build.clone()), &heard).await,
+            Ok(Done::Ok)
+        );
+        assert!(
+            heard
+                .0
+                .lock()
+                .expect("a list")
+                .iter()
+                .filter(|line| line.starts_with("Step "))
+                .count()
+                >= 4
+        );
+        let wanted = ContainerSpec {
+            image: "built:1".into(),
+            build: digest.as_str().to_owned(),
+            ..spec("built", "a")
+        };
+        let id = hands.container("argus-built-a", wanted.clone()).await;
+        hands.start(&id).await.expect("start");
+        let command = ["sh", "-c", "cat /hi; ls /app"].map(str::to_owned);
+        let result = docker.exec(&id, &command).await.expect("exec");
+        assert_eq!(result.output, "hi there\nDockerfile\nkept\n");
+        let stale = ContainerSpec {
+            build: "0".repeat(64),
+            ..wanted
+        };
+        assert_eq!(
+            hands.create("argus-built-b", stale).await,
+            Err(ActError::ImageMissing)
+        );
+
+        std::fs::write(
+            folder.join("Dockerfile"),
+            format!("FROM {IMAGE}\nRUN echo before; false\n"),
+        )
+        .expect("a file");
+        let failing = Build {
+            tag: "built:2".into(),
+            digest: Hash::new("00").expect("a hash"),
+            ..build.clone()
+        };
+        match hands.act(Act::BuildImage(failing)).await {
+            Err(ActError::BuildFailed { message, log }) => {
+                assert!(message.contains("non-zero code: 1"), "{message}");
+                assert!(log.contains("before"), "{log}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let nowhere = Build {
+            context: "/nonexistent".into(),
+            ..build
+        };
+        assert!(matches!(
+            hands.act(Act::BuildImage(nowhere)).await,
+            Err(ActError::BuildFailed { .. })
+        ));
+    });
+}
+
+#[test]
+fn an_image_is_pulled_from_its_registry() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let registry = Registry::start(engine, 19555);
+    engine.docker_ok(&["tag", IMAGE, "app:1"]);
+    let pushed = registry.push(engine, "app:1");
+    block(async {
+        let docker = docker(engine);
+        let heard = Heard::default();
+        let pull = |reference: &str| Act::PullImage {
+            reference: reference.to_owned(),
+        };
+        assert_eq!(docker.act(&pull(&pushed), &heard).await, Ok(Done::Ok));
+        assert!(!heard.0.lock().expect("a list").is_empty());
+        engine.docker_ok(&["image", "inspect", &pushed]);
+        assert_eq!(docker.act(&pull(&pushed), &()).await, Ok(Done::Ok));
+        let none = docker
+            .act(&pull(&format!("{}/app:none", registry.address)), &())
+            .await;
+        assert!(matches!(none, Err(ActError::ImageNotFound(_))), "{none:?}");
+        let none = docker
+            .act(&pull(&format!("{}/nothing", registry.address)), &())
+            .await;
+        assert!(matches!(none, Err(ActError::ImageNotFound(_))), "{none:?}");
+    });
+}
+
+/// The process that stands between the engine and a container's own.
+fn shim_of(id: &ContainerId) -> String {
+    let processes = std::fs::read_dir("/proc").expect("proc").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_shim = |pid: &String| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.contains("containerd-shim") && line.contains(id.as_str())
+    };
+    pids.into_iter().find(is_shim).expect("a shim")
+}
+
+fn signal(pid: &str, signal: &str) {
+    let sent = std::process::Command::new("busybox")
+        .args(["kill", signal, pid])
+        .status();
+    assert!(sent.expect("busybox runs").success());
+}
+
+#[test]
+fn a_container_that_hangs_delays_no_other() {
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(&engine);
+        let hands = Hands(docker.clone());
+        hands.network("hang").await;
+        let hung = hands.container("argus-hang-a", spec("hang", "a")).await;
+        hands.start(&hung).await.expect("start");
+        let mut eyes = Eyes::open(&docker);
+        eyes.sees(&hung, "running", running).await;
+        let shim = shim_of(&hung);
+        signal(&shim, "-STOP");
+        let remove = tokio::time::timeout(Duration::from_secs(1), hands.remove(&hung)).await;
+        assert!(remove.is_err(), "its removal hangs");
+        let well = hands.container("argus-hang-b", spec("hang", "b")).await;
+        hands.start(&well).await.expect("start");
+        let seen = tokio::time::timeout(Duration::from_secs(2), eyes.sees(&well, "the other", running)).await;
+        assert!(seen.is_ok(), "it is seen at once although an inspect hangs");
+        let before = eyes.world.last_complete();
+        docker.look_again();
+        let listed = eyes.until("a list", |world, _| world.last_complete() > before);
+        assert!(
+            tokio::time::timeout(Duration::from_secs(2), listed).await.is_ok(),
+            "lists go on"
+        );
+        assert!(
+            matches!(hands.remove(&hung).await, Err(ActError::Busy(_))),
+            "an inspect that hangs is no outage"
+        );
+        assert!(eyes.world.reachable());
+        signal(&shim, "-CONT");
+        eyes.until("gone at last", |world, _| world.container(&hung).is_none())
+            .await;
+    });
+}
+
+#[test]
+fn a_consumer_that_sleeps_catches_up() {
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(&engine);
+        let hands = Hands(docker.clone());
+        hands.network("storm").await;
+        let mut eyes = Eyes::open(&docker);
+        eyes.until("a complete list", |world, _| world.synced()).await;
+        let mut ids = Vec::new();
+        for n in 0..30 {
+            let id = hands
+                .container(&format!("argus-storm-{n}"), spec("storm", "a"))
+                .await;
+            hands
+                .act(Act::RenameContainer {
+                    id: id.clone(),
+                    to: name(&format!("argus-storm-x{n}")),
+                })
+                .await
+                .expect("rename");
+            ids.push(id);
+        }
+        eyes.until("all of them, looked at", |world, _| {
+            ids.iter().all(|id| {
+                let container = world.container(id);
+                container.is_some_and(|container| container.name.contains("-x") && container.facts.is_some())
+            })
+        })
+        .await;
+        for id in &ids {
+            hands.remove(id).await.expect("remove");
+        }
+        eyes.until("none is left", |world, _| world.containers().count() == 0)
+            .await;
+    });
+}
+
+#[test]
+fn an_engine_that_goes_and_comes_back_is_followed() {
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image(IMAGE, &[]);
+    block(async {
+        let docker = docker(&engine);
+        let hands = Hands(docker.clone());
+        hands.network("loss").await;
+        let id = hands.container("argus-loss-a", spec("loss", "a")).await;
+        hands.start(&id).await.expect("start");
+        let mut eyes = Eyes::open(&docker);
+        eyes.sees(&id, "running", running).await;
+        engine.kill9();
+        eyes.until("lost", |world, _| !world.reachable()).await;
+        assert!(matches!(hands.start(&id).await, Err(ActError::Unreachable(_))));
+        let before = eyes.world.last_complete();
+        engine.start_again();
+        eyes.until("found and listed", |world, _| {
+            world.reachable() && world.last_complete() > before
+        })
+        .await;
+        eyes.sees(&id, "killed by the restart", |container| {
+            container.state == ContainerState::Exited && container.facts.is_some()
+        })
+        .await;
+        engine.freeze();
+        docker.look_again();
+        let frozen = tokio::time::timeout(LIMIT, docker.ping())
+            .await
+            .expect("a ping has a deadline");
+        assert!(frozen.is_err());
+        eyes.until("a frozen engine is lost", |world, _| !world.reachable())
+            .await;
+        engine.thaw();
+        eyes.until("found again", |world, _| world.reachable()).await;
+    });
+}
+
+#[test]
+fn an_engine_that_is_not_there_yet_is_waited_for() {
+    let engine = PrivateEngine::start();
+    engine.stop();
+    block(async {
+        let docker = docker(&engine);
+        let mut eyes = Eyes::open(&docker);
+        eyes.until("lost from the beginning", |world, _| {
+            !world.unreachable_reason().is_empty()
+        })
+        .await;
+        assert!(matches!(docker.about().await, Err(ActError::Unreachable(_))));
+        engine.start_again();
+        eyes.until("found", |world, _| world.synced()).await;
+    });
+}
