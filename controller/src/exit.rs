@@ -70,8 +70,6 @@ impl Exit {
 pub(crate) enum Failure {
     /// Whoever read our output has seen enough; that is success.
     BrokenPipe,
-    /// All there is to say was said on the way.
-    Said(Exit),
     /// An error to be shown.
     Error {
         /// What is shown.
@@ -109,7 +107,7 @@ impl Failure {
     pub(crate) fn exit(self, exit: Exit) -> Self {
         match self {
             Self::Error { error, hint, .. } => Self::Error { error, exit, hint },
-            other @ (Self::BrokenPipe | Self::Said(_)) => other,
+            Self::BrokenPipe => self,
         }
     }
 
@@ -117,15 +115,15 @@ impl Failure {
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         match self {
             Self::Error { error, exit, .. } => Self::Error { error, exit, hint: Some(hint.into()) },
-            other @ (Self::BrokenPipe | Self::Said(_)) => other,
+            Self::BrokenPipe => self,
         }
     }
 
     /// The same failure without the suggestions of its code.
-    fn quiet(self) -> Self {
+    pub(crate) fn quiet(self) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error { error: Box::new(error.suggest(&[])), exit, hint },
-            other @ (Self::BrokenPipe | Self::Said(_)) => other,
+            Self::BrokenPipe => self,
         }
     }
 }

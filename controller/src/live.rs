@@ -1,5 +1,43 @@
 //! What `argus run` shows: a table on a terminal, lines everywhere else.
 
-pub(crate) mod lines;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::cli::output;
+use crate::view::Shown;
+
+mod lines;
 pub(crate) mod screen;
-pub(crate) mod table;
+mod table;
+
+use lines::Lines;
+use screen::Screen;
+
+/// The table is drawn at most this often.
+const FRAME: Duration = Duration::from_millis(80);
+
+/// Shows what is new until the controller is gone.
+pub(crate) async fn show(mut shown: watch::Receiver<Arc<Shown>>, screen: Option<Screen>, note: String) {
+    let mut lines = Lines::default();
+    loop {
+        let now = shown.borrow_and_update().clone();
+        match &screen {
+            Some(screen) => {
+                screen.draw(table::draw(&now, &note, screen.width()));
+                tokio::time::sleep(FRAME).await;
+            }
+            None => {
+                let news: String = lines.news(&now).into_iter().map(|line| line + "\n").collect();
+                // Whoever closed our output has seen enough; the controller works on.
+                if !news.is_empty() && output::data(&news).is_err() {
+                    return;
+                }
+            }
+        }
+        if shown.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod http;
 mod live;
 mod settings;
 mod telemetry;
+mod view;
 mod wire;
 
 fn main() -> std::process::ExitCode {

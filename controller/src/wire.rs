@@ -1,60 +1,168 @@
 //! Joins everything: settings, engine, controller, what people see.
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use argus_backend::Backend as _;
-use argus_core::observed::{Sighting, World};
+use argus_backend::{About as EngineAbout, Backend as _};
+use argus_core::ident::EnvName;
 use argus_core::outcome::ActError;
 use argus_core::status::code_of;
-use argus_crds::error::Code;
+use argus_crds::error::{Code, StructuredError};
 use argus_docker::{Docker, Endpoint};
-use argus_reconciler::clock;
-use futures::StreamExt as _;
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::lock::LockError;
+use argus_reconciler::shutdown::Signals;
+use argus_reconciler::state::StateError;
+use argus_reconciler::supervise::Importance;
+use argus_reconciler::{CommandError, Controller, Deadlines, Handle, Outlook};
+use tokio::sync::watch;
 
-use crate::exit::{Exit, Failure};
+use crate::cli::run::Times;
+use crate::cli::{output, reading};
+use crate::exit::{Exit, Failure, chain};
+use crate::http::{self, Commands};
+use crate::live::{self, screen::Screen};
 use crate::settings::Settings;
-
-/// How long a command waits for the engine's first list.
-const LOOK: Duration = Duration::from_secs(10);
+use crate::view::{About, Shown, View};
 
 /// The engine that the settings name; nothing is connected yet.
 pub(crate) fn docker(settings: &Settings) -> Result<Docker, Failure> {
-    let endpoint = Endpoint::discover(settings.docker_host.as_deref())
-        .map_err(|error| Failure::of(Code::DockerUnavailable, error.to_string()).exit(Exit::Usage))?;
-    Ok(Docker::new(endpoint, Arc::new(clock::now)))
+    Ok(Docker::new(endpoint(settings)?, Arc::new(clock::now)))
 }
 
-/// One complete list of what carries our labels.
-pub(crate) async fn look(docker: &Docker) -> Result<World, Failure> {
-    let list = async {
-        let mut world = World::default();
-        let mut sightings = docker.watch();
-        while let Some(sighting) = sightings.next().await {
-            let lost = match &sighting {
-                Sighting::Lost(_, why) => Some(why.clone()),
-                _ => None,
-            };
-            world.apply(sighting);
-            if let Some(why) = lost {
-                return Err(away(docker, &why));
-            }
-            if world.synced() && world.last_complete() > 0 {
-                return Ok(world);
-            }
-        }
-        Err(away(docker, "its events ended"))
-    };
-    let looked = tokio::time::timeout(LOOK, list).await;
-    looked.unwrap_or_else(|_| Err(away(docker, &format!("no list within {} s", LOOK.as_secs()))))
-}
-
-fn away(docker: &Docker, why: &str) -> Failure {
-    let message = format!("engine `{}` does not answer: {why}", docker.endpoint());
-    Failure::of(Code::DockerUnavailable, message)
+fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
+    Endpoint::discover(settings.docker_host.as_deref())
+        .map_err(|error| Failure::of(Code::DockerUnavailable, error.to_string()).exit(Exit::Usage))
 }
 
 /// A call on the engine that failed, as the end of a command.
 pub(crate) fn engine_failure(doing: &str, error: &ActError) -> Failure {
     Failure::of(code_of(error), format!("{doing}: {error}"))
+}
+
+/// A state directory that cannot be had, as the end of a command.
+pub(crate) fn state_failure(error: &StateError) -> Failure {
+    match error {
+        StateError::Held(LockError::Held { holder, .. }) => {
+            let details = serde_json::json!({
+                "pid": holder.pid, "host": holder.host, "since": holder.since, "run": holder.run,
+            });
+            Failure::new(StructuredError::new(Code::LeaseHeld, chain(error)).details(details))
+        }
+        StateError::InsideSpecs { .. } => {
+            Failure::of(Code::PrereqMissing, chain(error)).exit(Exit::Usage).hint("give `--state` another place")
+        }
+        StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
+            Failure::of(Code::PrereqMissing, chain(error)).exit(Exit::Unexpected).hint("make it writable for this user")
+        }
+    }
+}
+
+/// Runs a controller until it is stopped.
+pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>) -> Result<Exit, Failure> {
+    let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
+    let endpoint = endpoint(&settings)?;
+    let engine_host = host_of(&endpoint).await;
+    let docker = Docker::new(endpoint, Arc::new(clock::now));
+    let endpoint = docker.endpoint();
+    let controller = Controller::open(options(&settings, &times, engine_host)).map_err(|error| state_failure(&error))?;
+    let state = controller.state().clone();
+    tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
+
+    let (shows, shown) = watch::channel(Arc::<Shown>::default());
+    let (abouts, engine) = watch::channel(None);
+    let about = About { started_at: clock::now(), specs: settings.specs.clone(), endpoint: endpoint.clone(), engine };
+    let (handle, running) = controller.start(docker.clone(), Arc::new(View::new(about, shows)));
+    let (supervisor, stop) = (running.supervisor(), running.stop_token());
+    supervisor.spawn("http", Importance::Useful, {
+        let (commands, stop, socket) = (Arc::new(Told(handle.clone())), stop.clone(), http::socket(&state));
+        move || serve(socket.clone(), commands.clone(), stop.clone())
+    });
+    supervisor.spawn_once("about", Importance::Useful, ask_about(docker, handle.outlooks(), abouts));
+    let place = settings.specs.display();
+    let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");
+    if screen.is_none() {
+        output::note(&note);
+    }
+    supervisor.spawn_once("show", Importance::Useful, live::show(shown, screen, note));
+    drop(handle);
+    tokio::select! {
+        ended = running.ended() => match ended {
+            Ok(()) => Ok(Exit::Done),
+            Err(died) => Err(Failure::fault("controller stopped", &died)),
+        },
+        () = signals.second(stop) => Ok(Exit::Interrupted),
+    }
+}
+
+fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
+    argus_reconciler::Options {
+        specs: settings.specs.clone(),
+        state: settings.state.clone(),
+        strict: settings.strict,
+        env_allow: settings.env_allow.clone(),
+        process_env: reading::process_env(),
+        allow_mounts: reading::allow_mounts(settings),
+        publish_address: settings.publish_address,
+        engine_host,
+        deadlines: Deadlines { quick: times.timeout_quick, heavy: times.timeout_heavy },
+        stop_grace: times.stop_grace,
+        clock: Clock::system(),
+    }
+}
+
+/// Where published ports are reached, when the engine is not on this host.
+async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
+    let Endpoint::Tcp(address) = endpoint else { return None };
+    let mut found = tokio::net::lookup_host(address.as_str()).await.ok()?;
+    found.next().map(|address| address.ip()).filter(|ip| !ip.is_loopback())
+}
+
+async fn serve(socket: std::path::PathBuf, commands: Arc<Told>, stop: tokio_util::sync::CancellationToken) {
+    if let Err(error) = http::serve(socket.clone(), commands, stop).await {
+        tracing::error!(socket = %socket.display(), error = chain(&error), "cannot serve commands");
+    }
+}
+
+/// Asks the engine who it is, each time it comes within reach.
+async fn ask_about(
+    docker: Docker,
+    mut outlooks: watch::Receiver<Arc<Outlook>>,
+    abouts: watch::Sender<Option<EngineAbout>>,
+) {
+    loop {
+        if outlooks.wait_for(|outlook| outlook.world.reachable()).await.is_err() {
+            return;
+        }
+        match docker.about().await {
+            Ok(about) => drop(abouts.send_replace(Some(about))),
+            Err(error) => tracing::debug!(%error, "engine does not say who it is"),
+        }
+        if outlooks.wait_for(|outlook| !outlook.world.reachable()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What is told over HTTP, on its way to the reconciler.
+struct Told(Handle);
+
+impl Commands for Told {
+    async fn down(&self, env: EnvName) -> Result<(), StructuredError> {
+        self.0.down(env).await.map_err(|error| refusal(&error))
+    }
+
+    async fn retry(&self, env: EnvName) -> Result<(), StructuredError> {
+        self.0.retry(env).await.map_err(|error| refusal(&error))
+    }
+}
+
+fn refusal(error: &CommandError) -> StructuredError {
+    match error {
+        CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string()).retry_after(1),
+        CommandError::Stopped => StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]),
+        CommandError::Unknown(env) => {
+            StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]).environment(env.as_str())
+        }
+    }
 }

@@ -301,3 +301,68 @@ fn a_state_directory_that_is_not_there_is_an_empty_one() {
     assert_eq!(code(&get), 0);
     assert!(!Path::new(&state).exists());
 }
+
+/// A controller that runs; killed when a test ends before it does.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Running {
+    fn start(home: &Home) -> (Self, impl Iterator<Item = String>) {
+        let mut child = home.command(&["run"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        (Self(child), std::io::BufRead::lines(lines).map(Result::unwrap))
+    }
+
+    fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn run_without_an_engine_says_so_works_on_and_stops_cleanly() {
+    let home = Home::new();
+    home.spec("e2e.yaml", GOOD);
+    let (running, mut lines) = Running::start(&home);
+    let mut told = |wanted: &str| lines.find(|line| line.contains(wanted)).unwrap_or_else(|| panic!("no line with {wanted}"));
+    told("the engine does not answer");
+    told("shop/web");
+    let status = home.run(&["get", "shop", "-o", "json"]);
+    assert!(!err(&status).contains("not running"), "{}", err(&status));
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["phase"], "Pending");
+    assert!(status["services"][0]["waitingOn"]["message"].as_str().unwrap().contains("engine"), "{status:#}");
+
+    let second = home.run(&["run"]);
+    assert_eq!(code(&second), 7, "{}", err(&second));
+    assert!(err(&second).contains("is held by process"), "{}", err(&second));
+    let down = home.run(&["down", "shop"]);
+    assert_eq!(code(&down), 4, "{}{}", out(&down), err(&down));
+    let retry = home.run(&["retry", "nobody"]);
+    assert_eq!(code(&retry), 1, "{}", err(&retry));
+    assert!(err(&retry).contains("no environment `nobody`"), "{}", err(&retry));
+    assert_eq!(code(&home.run(&["plan"])), 4);
+
+    assert_eq!(running.stop(), Some(0));
+    assert!(home.path("state/private/clean_shutdown").exists());
+    assert!(err(&home.run(&["get"])).contains("controller is not running since"));
+}
+
+#[test]
+fn a_refused_file_is_told_in_the_lines_the_files_and_by_wait() {
+    let home = Home::new();
+    home.spec("e2e.yaml", &GOOD.replace("8080:80", "x:y"));
+    let (running, mut lines) = Running::start(&home);
+    assert!(lines.any(|line| line.contains("SPEC_INVALID")));
+    let wait = home.run(&["wait", "shop", "--timeout", "10s"]);
+    assert_eq!(code(&wait), 3, "{}", err(&wait));
+    assert!(err(&wait).contains("e2e.yaml"), "{}", err(&wait));
+    assert_eq!(running.stop(), Some(0));
+}

@@ -61,6 +61,8 @@ pub struct StatusInput<'a> {
     pub previous: Option<&'a EnvironmentStatus>,
     /// Where ports are published when the file names no address.
     pub publish_address: IpAddr,
+    /// What the controller may do at present.
+    pub mode: Mode,
     /// The time.
     pub now: Timestamp,
 }
@@ -70,7 +72,7 @@ pub struct StatusInput<'a> {
 pub struct Rejection<'a> {
     /// The file.
     pub spec_path: &'a str,
-    /// `SPEC_INVALID`, `SPEC_CONFLICT` or `POLICY_VIOLATION`.
+    /// `SPEC_INVALID` or `SPEC_CONFLICT`; a complaint that speaks of the policy is `POLICY_VIOLATION` whatever stands here.
     pub code: Code,
     /// All that is wrong with it.
     pub complaints: &'a [Complaint],
@@ -122,7 +124,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .accepted
             .map(|accepted| accepted.desired.notes.clone())
             .unwrap_or_default(),
-        mode: mode(input),
+        mode: input.mode,
         stale: !input.engine.synced,
         ..EnvironmentStatus::default()
     };
@@ -173,16 +175,6 @@ fn spec_path(input: &StatusInput<'_>) -> String {
         .or_else(|| input.accepted.map(|accepted| accepted.spec_path.clone()))
         .or_else(|| input.previous.map(|previous| previous.spec_path.clone()))
         .unwrap_or_default()
-}
-
-fn mode(input: &StatusInput<'_>) -> Mode {
-    if !input.engine.reachable {
-        Mode::Minimal
-    } else if input.specs_gone.is_some() {
-        Mode::Limited
-    } else {
-        Mode::Full
-    }
 }
 
 /// The service a status row is about, as the spec has it.

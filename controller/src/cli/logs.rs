@@ -10,6 +10,7 @@ use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
 
+use super::engine::Eyes;
 use super::{output, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
@@ -50,7 +51,7 @@ impl Logs {
         let docker = wire::docker(settings)?;
         let mut sources = known(&StateDir::at(settings.state.clone()), env, service)?;
         if sources.is_empty() {
-            sources = labelled(&wire::look(&docker).await?, env, service);
+            sources = labelled(&Eyes::open(&docker, None).await?.world, env, service);
         }
         if sources.is_empty() {
             let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));

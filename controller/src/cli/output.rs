@@ -57,7 +57,6 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     let (error, exit, hint) = match failure {
         Failure::BrokenPipe => return Exit::Done,
-        Failure::Said(exit) => return exit,
         Failure::Error { error, exit, hint } => (error, exit, hint),
     };
     if as_json {

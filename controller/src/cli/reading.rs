@@ -98,12 +98,18 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
 }
 
 fn judge(settings: &Settings) -> Admission {
-    // A folder that is not there yet cannot be mounted either; its name as written still says which one is meant.
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
-    Admission { allow_mounts: settings.allow_mount.iter().map(absolute).collect() }
+    Admission { allow_mounts: allow_mounts(settings) }
 }
 
-fn process_env() -> BTreeMap<String, String> {
+/// The folders outside a file's own that it may mount, absolute.
+pub(crate) fn allow_mounts(settings: &Settings) -> Vec<String> {
+    // A folder that is not there yet cannot be mounted either; its name as written still says which one is meant.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+    settings.allow_mount.iter().map(absolute).collect()
+}
+
+/// The variables of this process, as far as they are text.
+pub(crate) fn process_env() -> BTreeMap<String, String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };

@@ -116,11 +116,12 @@ fn is_there(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {
 
 /// An environment that is given up does not become ready by waiting.
 fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
-    if status.phase != Phase::Failed || status.stale {
+    let worst = status.errors.first().cloned();
+    let refused = status.revision.is_none() && worst.as_ref().is_some_and(|error| Exit::of(error.code) == Exit::Refused);
+    // What is said of an engine that is away may be old; what is said of a file is not.
+    if status.phase != Phase::Failed || (status.stale && !refused) {
         return Ok(());
     }
-    let worst = status.errors.first().cloned();
-    let refused = worst.as_ref().is_some_and(|error| Exit::of(error.code) == Exit::Refused) && status.revision.is_none();
     let exit = if refused { Exit::Refused } else { Exit::GaveUp };
     Err(match worst {
         Some(mut error) => {
@@ -148,5 +149,7 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
         left.iter().map(one).collect::<Vec<_>>().join("; ")
     };
     let waited = humantime::format_duration(timeout);
-    Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}")).exit(Exit::Late)
+    let about = left.first().map_or_else(|| "argus get".to_owned(), |(name, _)| format!("argus describe {name}"));
+    let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}"));
+    error.exit(Exit::Late).quiet().hint(format!("look closer: `{about}`"))
 }

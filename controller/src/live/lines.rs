@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState, ServiceStatus};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, PortMapping, ServiceState, ServiceStatus, Truth};
+
+use crate::view::Shown;
 
 /// What was said last of each environment and service.
 #[derive(Debug, Default)]
@@ -12,10 +14,16 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// The lines that tell what is new; progress alone is not.
-    pub(crate) fn news(&mut self, statuses: &BTreeMap<String, EnvironmentStatus>) -> Vec<String> {
+    pub(crate) fn news(&mut self, shown: &Shown) -> Vec<String> {
         let mut now = BTreeMap::new();
         let mut lines = Vec::new();
-        for status in statuses.values() {
+        for (subject, line) in of_controller(&shown.controller) {
+            if self.said.get(&subject) != Some(&line) {
+                lines.push(line.clone());
+            }
+            now.insert(subject, line);
+        }
+        for status in shown.environments.values() {
             for row in &status.services {
                 let subject = format!("{}/{}", status.environment, row.name);
                 let reason = row.waiting_on.as_ref().map(|on| on.reason.as_str()).unwrap_or_default();
@@ -31,11 +39,20 @@ impl Lines {
             }
             now.insert(status.environment.clone(), key);
         }
-        let gone = self.said.keys().filter(|subject| !now.contains_key(*subject));
+        let gone = self.said.keys().filter(|subject| !subject.contains(' ') && !now.contains_key(*subject));
         lines.extend(gone.map(|subject| format!("{subject} Gone")));
         self.said = now;
         lines
     }
+}
+
+/// What concerns no environment: the engine, the folder, files that cannot be told apart. Subjects hold a blank, names never do.
+fn of_controller(status: &ControllerStatus) -> Vec<(String, String)> {
+    let conditions = status.conditions.iter().filter(|condition| condition.status != Truth::Unknown);
+    let told = conditions.map(|condition| (format!("condition {}", condition.kind), condition.message.clone()));
+    let refused = status.errors.iter().filter(|error| error.details.is_some());
+    let refused = refused.map(|error| (format!("error {}", error.message), format!("{}: {}", error.code, error.message)));
+    told.chain(refused).collect()
 }
 
 fn of_service(row: &ServiceStatus) -> String {
@@ -97,7 +114,7 @@ mod tests {
                 services: vec![web.clone()],
                 ..EnvironmentStatus::default()
             };
-            lines.news(&BTreeMap::from([("shop".to_owned(), status)]))
+            lines.news(&Shown { environments: BTreeMap::from([("shop".to_owned(), status)]), ..Shown::default() })
         };
         assert_eq!(news(&web, Phase::Progressing), ["shop/web Pulling waits for layer 1/7", "shop Progressing"]);
         web.waiting_on = Some(pulls("layer 2/7"));
@@ -105,6 +122,6 @@ mod tests {
         web.state = ServiceState::Ready;
         web.waiting_on = None;
         assert_eq!(news(&web, Phase::Ready), ["shop/web Ready tcp 127.0.0.1:8080", "shop Ready"]);
-        assert_eq!(lines.news(&BTreeMap::new()), ["shop Gone", "shop/web Gone"]);
+        assert_eq!(lines.news(&Shown::default()), ["shop Gone", "shop/web Gone"]);
     }
 }

@@ -26,6 +26,12 @@ impl Screen {
         both.then(|| Self { inner: Arc::new(Mutex::new(Inner { term, shown: Vec::new() })) })
     }
 
+    /// Columns of the terminal.
+    pub(crate) fn width(&self) -> usize {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        usize::from(inner.term.size().1)
+    }
+
     /// Draws these lines in place of those that stand there.
     pub(crate) fn draw(&self, lines: Vec<String>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

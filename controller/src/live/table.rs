@@ -1,21 +1,21 @@
 //! The live table: environment, service, state, what it waits for, ports.
 
-use std::collections::BTreeMap;
-
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
 use crate::cli::{output, ports, table};
+use crate::view::Shown;
 
 const HEAD: &[&str] = &["ENVIRONMENT", "SERVICE", "STATE", "WAITS FOR", "PORTS"];
 
 /// The table's lines, none wider than the terminal.
-pub(crate) fn draw(statuses: &BTreeMap<String, EnvironmentStatus>, note: &str, width: usize) -> Vec<String> {
+pub(crate) fn draw(shown: &Shown, note: &str, width: usize) -> Vec<String> {
     let mut rows = Vec::new();
-    for status in statuses.values() {
+    for status in shown.environments.values() {
         rows.push(of_environment(status));
         rows.extend(status.services.iter().map(of_service));
     }
     let mut lines = if rows.is_empty() { Vec::new() } else { table::lines(HEAD, &rows) };
+    lines.extend(shown.controller.errors.iter().map(|error| output::red(format!("{}: {}", error.code, error.message))));
     lines.push(note.to_owned());
     lines.into_iter().map(|line| console::truncate_str(&line, width, "…").into_owned()).collect()
 }
@@ -40,6 +40,8 @@ fn of_service(row: &ServiceStatus) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use argus_crds::status::{Phase, ServiceState};
 
     use super::*;
@@ -53,7 +55,8 @@ mod tests {
             services: vec![web],
             ..EnvironmentStatus::default()
         };
-        let lines = draw(&BTreeMap::from([("shop".to_owned(), status)]), "watching ./environments", 60);
+        let shown = Shown { environments: BTreeMap::from([("shop".to_owned(), status)]), ..Shown::default() };
+        let lines = draw(&shown, "watching ./environments", 60);
         assert_eq!(lines.len(), 4);
         assert!(lines.iter().all(|line| console::measure_text_width(line) <= 60), "{lines:#?}");
     }

@@ -156,7 +156,7 @@ fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> S
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
             "SpecRefused",
-            "its file was never accepted, waits for a correction".to_owned(),
+            "a correction of its file, which was never accepted".to_owned(),
         ),
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed | Phase::Held => {
             (Truth::False, "NotReady", waits(input, services))

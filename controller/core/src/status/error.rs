@@ -134,39 +134,32 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
     }
 }
 
+/// How admission marks a complaint about what the policy forbids.
+const POLICY: &str = "POLICY_VIOLATION: ";
+
 /// One error a complaint that refuses the file.
 pub(super) fn of_spec(
     environment: Option<&str>,
     rejection: Rejection<'_>,
     at: Timestamp,
 ) -> Vec<StructuredError> {
-    let place = Place {
-        environment,
-        service: None,
-        container: None,
-        revision: None,
-    };
+    let place = Place { environment, service: None, container: None, revision: None };
     let error = |complaint: &Complaint| {
-        let spot = complaint
-            .place
-            .map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
+        let spot = complaint.place.map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
         let message = format!("{}{spot}: {}", rejection.spec_path, complaint.message);
-        let error = StructuredError::new(rejection.code, message).details(json!({
+        let hint = complaint.hint.as_deref();
+        let forbidden = hint.and_then(|hint| hint.strip_prefix(POLICY));
+        let code = if forbidden.is_some() { Code::PolicyViolation } else { rejection.code };
+        let error = StructuredError::new(code, message).details(json!({
             "specPath": rejection.spec_path,
             "path": complaint.path,
             "line": complaint.place.map(|spot| spot.line),
             "column": complaint.place.map(|spot| spot.column),
-            "hint": complaint.hint,
+            "hint": forbidden.or(hint),
         }));
         place.finish(error, at)
     };
-    rejection
-        .complaints
-        .iter()
-        .filter(|complaint| complaint.is_error())
-        .take(MOST)
-        .map(error)
-        .collect()
+    rejection.complaints.iter().filter(|complaint| complaint.is_error()).take(MOST).map(error).collect()
 }
 
 /// Where an error happened.

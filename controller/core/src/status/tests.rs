@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argus_crds::complaint::{Complaint, Place};
 use argus_crds::error::Code;
-use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, Truth};
+use argus_crds::status::{EnvironmentStatus, Mode, Phase, ServiceState, Truth};
 
 use crate::backoff::Growth;
 use crate::desired::{
@@ -278,6 +278,7 @@ impl Shop {
             progress: &self.progress,
             previous: self.previous.as_ref(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            mode: if self.reachable { Mode::Full } else { Mode::Minimal },
             now: self.now,
         });
         law_nine(&status);
@@ -455,7 +456,7 @@ fn a_refused_edit_keeps_the_last_good_revision_and_tells_every_complaint() {
             Complaint::error("services[0].container.ports", "a port must be a number")
                 .at(at)
                 .hint("write `8080`"),
-            Complaint::error("services[1].name", "a service needs a `name`"),
+            Complaint::error("services[1]", "`privileged` is not allowed").hint("POLICY_VIOLATION: leave it out"),
             Complaint::warning("sevices", "unknown key `sevices`"),
         ],
     ));

@@ -1,0 +1,80 @@
+//! `argus down`: removes environments, with or without a controller.
+
+use std::time::Duration;
+
+use argus_core::ident::EnvName;
+use argus_crds::error::Code;
+use argus_reconciler::state::StateDir;
+use clap::Args;
+
+use super::output::{self, Format};
+use super::retry::{failure, tell};
+use super::wait::{self, Goal};
+use super::status;
+use crate::exit::{Exit, Failure};
+use crate::http::client::ClientError;
+use crate::settings::{Options, Settings, SpecOptions};
+
+mod alone;
+
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// Environments
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    environments: Vec<String>,
+    /// All environments of this state directory
+    #[arg(long)]
+    all: bool,
+    /// How long to wait until they are gone
+    #[arg(long, default_value = "120s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+impl Down {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state.clone());
+        let names = if self.all { status::names(&state)? } else { self.environments.clone() };
+        let envs = names
+            .iter()
+            .map(|name| EnvName::new(name.clone()).map_err(|error| Failure::usage(error.to_string())))
+            .collect::<Result<Vec<_>, _>>()?;
+        super::block_on(async {
+            if status::is_alive(&state) {
+                through(&state, &names, self.timeout).await
+            } else {
+                alone::take_down(&settings, self.all.then(Vec::new).unwrap_or(envs), self.timeout).await
+            }
+        })?;
+        match self.output {
+            Some(Format::Json) => output::json(&serde_json::json!({ "gone": names }))?,
+            Some(Format::Yaml) => output::yaml(&serde_json::json!({ "gone": names }))?,
+            Some(Format::Name) => output::data(&names.iter().map(|name| format!("{name}\n")).collect::<String>())?,
+            Some(Format::Table | Format::Wide) | None => {
+                output::data(&names.iter().map(|name| format!("{name} gone\n")).collect::<String>())?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// By the controller that runs.
+async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Result<(), Failure> {
+    for name in names {
+        match tell(state, name, "down").await {
+            Ok(()) => {}
+            // It knows none of that name, yet some of it is left: it is on its way out already.
+            Err(ClientError::Refused(_)) if status::one(state, name)?.is_some_and(|left| left.revision.is_none()) => {}
+            Err(error) => return Err(failure(error)),
+        }
+    }
+    let away = status::controller(state)?.and_then(|status| status.engine).is_some_and(|engine| !engine.reachable);
+    if away {
+        let message = "the engine does not answer; what was asked for is done when it is back";
+        return Err(Failure::of(Code::DockerUnavailable, message));
+    }
+    wait::until(state, Some(names), Goal::Gone, timeout).await.map(drop)
+}

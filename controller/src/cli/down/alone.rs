@@ -1,0 +1,147 @@
+//! Taking environments down without a controller: the same brain, with nothing desired and eyes for nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use argus_backend::Backend as _;
+use argus_core::brain::{Brain, Inputs, Site, Turn};
+use argus_core::ident::EnvName;
+use argus_core::memory::Memory;
+use argus_core::observed::World;
+use argus_core::outcome::{ActError, Done};
+use argus_core::plan::{Step, WaitingOn};
+use argus_crds::error::Code;
+use argus_docker::Docker;
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::lock::{Holder, Lock, host_name};
+use argus_reconciler::reconciler::Remembered;
+use argus_reconciler::specs::Kept;
+use argus_reconciler::state::{StateDir, StateError, write_private};
+use argus_reconciler::{Deadlines, identity, keeper};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+
+use crate::cli::engine::Eyes;
+use crate::cli::{output, status};
+use crate::exit::{Exit, Failure};
+use crate::settings::Settings;
+use crate::wire;
+
+/// Takes these down, or all of this controller's without any.
+pub(super) async fn take_down(settings: &Settings, envs: Vec<EnvName>, timeout: Duration) -> Result<(), Failure> {
+    let refused = |error: StateError| wire::state_failure(&error);
+    let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
+    let now = clock::now();
+    let run = identity::fresh(now);
+    let me = Holder { pid: std::process::id(), host: host_name(), since: now.to_string(), run: run.clone() };
+    let lock = Lock::take(&state.lock(), &me).map_err(|error| wire::state_failure(&error.into()))?;
+    let controller = identity::read_or_make(&state.identity(), now)
+        .map_err(|error| Failure::fault("cannot read this controller's identity", &error))?;
+    let docker = wire::docker(settings)?;
+    let site = Site { controller, run, publish_address: settings.publish_address };
+    let envs = if envs.is_empty() { all(&docker, &state, &site.controller).await? } else { envs.into_iter().collect() };
+    let work = Work { eyes: Eyes::open(&docker, Some(envs.clone())).await?, docker, brain: Brain::new(site, Memory::default()) };
+    let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
+    done.unwrap_or_else(|_| {
+        let waited = humantime::format_duration(timeout);
+        Err(Failure::of(Code::Timeout, format!("not gone within {waited}")).exit(Exit::Late))
+    })?;
+    forget(&state, &envs)?;
+    drop(lock);
+    Ok(())
+}
+
+/// Everything that has a status here, or carries this controller's label.
+async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTreeSet<EnvName>, Failure> {
+    let names = status::names(state)?.into_iter().filter_map(|name| EnvName::new(name).ok());
+    let eyes = Eyes::open(docker, None).await?;
+    let ours = eyes.world.containers().filter_map(|container| container.owner());
+    let ours = ours.filter(|owner| owner.controller == controller).map(|owner| owner.environment);
+    Ok(names.chain(ours).collect())
+}
+
+struct Work {
+    docker: Docker,
+    eyes: Eyes,
+    brain: Brain,
+}
+
+impl Work {
+    async fn until_gone(mut self, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
+        let clock = Clock::system();
+        let mut acts = FuturesUnordered::new();
+        loop {
+            let turn = self.turn();
+            for step in turn.begin {
+                output::note(&format!("{} {} ({})", step.act.verb(), step.subject, step.because));
+                acts.push(act(self.docker.clone(), step));
+            }
+            if turn.look_again {
+                self.docker.look_again();
+            }
+            if acts.is_empty() {
+                if turn.plans.values().all(|plan| plan.is_settled()) && nothing_left(&self.eyes.world, envs) {
+                    return Ok(());
+                }
+                let waits = turn.plans.values().flat_map(|plan| &plan.waits);
+                if let Some(failed) = waits.clone().find(|wait| matches!(wait.on, WaitingOn::Failed { .. })) {
+                    let why = argus_core::status::words(&failed.on).message;
+                    return Err(Failure::of(Code::CleanupFailed, format!("{}: {why}", failed.subject)));
+                }
+            }
+            tokio::select! {
+                Some((step, outcome)) = acts.next() => {
+                    if let Err(error) = &outcome {
+                        output::note(&format!("{} {}: {error}", step.act.verb(), step.subject));
+                    }
+                    self.brain.finished(&step, &outcome, &self.eyes.world, clock.now());
+                }
+                seen = self.eyes.see() => seen?,
+                () = clock.sleep_until(turn.wake_at) => {}
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Turn {
+        self.brain.turn(&Inputs {
+            specs: &BTreeMap::new(),
+            scanned: true,
+            world: &self.eyes.world,
+            health: &BTreeMap::new(),
+            now: clock::now(),
+        })
+    }
+}
+
+async fn act(docker: Docker, step: Step) -> (Step, Result<Done, ActError>) {
+    let limit = Deadlines::default().of(&step.act).unwrap_or(argus_backend::NO_PROGRESS);
+    let acted = tokio::time::timeout(limit, docker.act(&step.act, &())).await;
+    let outcome = acted.unwrap_or_else(|_| Err(ActError::Unknown(format!("deadline of {} s passed", limit.as_secs()))));
+    (step, outcome)
+}
+
+/// Named volumes may stay: whether they do is the brain's decision, which is settled by then.
+fn nothing_left(world: &World, envs: &BTreeSet<EnvName>) -> bool {
+    let gone = |env| world.of(env).is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
+    envs.iter().all(gone)
+}
+
+/// Removes their status, and remembers that a person took them down at the revision that was accepted last.
+fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
+    let fault = |error: std::io::Error| Failure::fault("cannot keep what was taken down", &error);
+    let kept: Kept = keeper::read(&state.book_json()).map_err(fault)?;
+    let mut remembered: Remembered = keeper::read(&state.memory_json()).map_err(fault)?;
+    for accepted in kept.held.values().filter(|accepted| envs.contains(&accepted.desired.env)) {
+        remembered.down.insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
+    }
+    let bytes = serde_json::to_vec(&remembered).map_err(|error| Failure::fault("cannot write JSON", &error))?;
+    write_private(&state.memory_json(), &bytes).map_err(fault)?;
+    for env in envs {
+        for ending in ["json", "env"] {
+            match std::fs::remove_file(state.environments().join(format!("{env}.{ending}"))) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+    Ok(())
+}

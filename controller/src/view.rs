@@ -1,0 +1,153 @@
+//! What the controller knows as status files, and as what `argus run` shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use argus_core::ident::EnvName;
+use argus_core::memory::EnvMemory;
+use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment};
+use argus_crds::complaint::Complaint;
+use argus_crds::error::Code;
+use argus_crds::status::{ControllerStatus, EnvironmentStatus};
+use argus_reconciler::specs::{FileEntry, Standing};
+use argus_reconciler::{EnvFiles, Outlook, StatusView};
+use serde::Serialize;
+use tokio::sync::watch;
+
+mod controller;
+
+pub(crate) use controller::About;
+
+/// All that was written last, for those who watch `argus run`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Shown {
+    /// By name.
+    pub(crate) environments: BTreeMap<String, EnvironmentStatus>,
+    /// The controller itself.
+    pub(crate) controller: ControllerStatus,
+}
+
+/// Makes the files.
+#[derive(Debug)]
+pub(crate) struct View {
+    about: About,
+    /// Of the round that is being written; a round ends with the controller's file.
+    round: Mutex<BTreeMap<String, EnvironmentStatus>>,
+    shown: watch::Sender<Arc<Shown>>,
+}
+
+impl View {
+    /// A view that tells `shown` what it wrote.
+    pub(crate) fn new(about: About, shown: watch::Sender<Arc<Shown>>) -> Self {
+        Self { about, round: Mutex::default(), shown }
+    }
+}
+
+impl StatusView for View {
+    fn environments(&self, outlook: &Outlook) -> BTreeSet<EnvName> {
+        let ours = outlook.world.containers().filter_map(|container| {
+            let owner = container.owner()?;
+            (owner.controller == outlook.site.controller).then_some(owner.environment)
+        });
+        let desired = outlook.specs.environments.keys().cloned();
+        let planned = outlook.plans.iter().filter(|(_, plan)| !plan.is_settled()).map(|(env, _)| env.clone());
+        let mut all: BTreeSet<EnvName> = desired.chain(ours).chain(planned).collect();
+        all.retain(|env| !is_down_for_good(outlook, env));
+        all.extend(refused(outlook).filter_map(|(_, entry)| named(entry)));
+        all
+    }
+
+    fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
+        let previous: Option<EnvironmentStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
+        let status = status(env, outlook, previous.as_ref());
+        let files = EnvFiles { json: json(&status), env: env_file(&status.port_mappings) };
+        let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        round.insert(env.to_string(), status);
+        files
+    }
+
+    fn controller(&self, outlook: &Outlook, previous: Option<&str>) -> String {
+        let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        let environments = std::mem::take(&mut *round);
+        let previous: Option<ControllerStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
+        let controller = controller::status(outlook, &environments, &self.about, previous.as_ref());
+        let text = json(&controller);
+        self.shown.send_replace(Arc::new(Shown { environments, controller }));
+        text
+    }
+}
+
+fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>) -> EnvironmentStatus {
+    let accepted = outlook.specs.environments.get(env).filter(|_| !outlook.down.contains_key(env));
+    let holder = outlook.specs.file_of(env);
+    let file = holder.or_else(|| refused(outlook).find(|(_, entry)| named(entry).as_ref() == Some(env)));
+    let path = file.map(|(path, _)| path.display().to_string()).unwrap_or_default();
+    let rejected = file.and_then(|(_, entry)| rejection(&path, entry));
+    let (nothing, nothing_seen) = (EnvMemory::default(), Arc::default());
+    environment(&StatusInput {
+        env,
+        accepted: accepted.map(AsRef::as_ref),
+        rejected: rejected.filter(|_| !outlook.down.contains_key(env)),
+        warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
+        specs_gone: outlook.specs.unavailable.as_deref(),
+        engine: EngineView {
+            reachable: outlook.world.reachable(),
+            synced: outlook.world.synced(),
+            reason: outlook.world.unreachable_reason(),
+        },
+        observed: outlook.world.of(env).unwrap_or(&nothing_seen),
+        plan: outlook.plans.get(env).map(AsRef::as_ref),
+        health: &outlook.health,
+        memory: outlook.memory.environments.get(env).unwrap_or(&nothing),
+        refused: &outlook.memory.refused,
+        progress: &outlook.progress,
+        previous,
+        publish_address: outlook.site.publish_address,
+        mode: controller::mode(outlook.mode),
+        now: outlook.as_of,
+    })
+}
+
+/// Taken down by a person, and nothing of it is left.
+fn is_down_for_good(outlook: &Outlook, env: &EnvName) -> bool {
+    let settled = outlook.plans.get(env).is_none_or(|plan| plan.is_settled());
+    // Named volumes stay behind unless the file said otherwise.
+    let gone = outlook.world.of(env).is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
+    outlook.down.contains_key(env) && settled && gone
+}
+
+/// Files that hold nothing, for what they say was never accepted.
+fn refused(outlook: &Outlook) -> impl Iterator<Item = (&Path, &FileEntry)> {
+    let without = |entry: &FileEntry| match entry.standing {
+        Standing::Rejected | Standing::Conflict { .. } => entry.holds.is_none(),
+        Standing::Unread | Standing::Accepted => false,
+    };
+    outlook.specs.files.iter().filter(move |(_, entry)| without(entry)).map(|(path, entry)| (path.as_path(), entry))
+}
+
+/// The environment that a refused file speaks of, as far as that can be told.
+fn named(entry: &FileEntry) -> Option<EnvName> {
+    let text = entry.text.as_ref()?;
+    let spec = argus_crds::yaml::read("", &text.bytes).spec?;
+    match &spec.isolation.namespace {
+        Some(namespace) => EnvName::new(namespace.clone()).ok(),
+        None => EnvName::slug(&spec.project.name).ok(),
+    }
+}
+
+/// How a file is refused; `None` where it is not.
+fn rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
+    let code = match entry.standing {
+        Standing::Rejected => Code::SpecInvalid,
+        Standing::Conflict { .. } => Code::SpecConflict,
+        Standing::Unread | Standing::Accepted => return None,
+    };
+    let is_refused = entry.complaints.iter().any(Complaint::is_error);
+    is_refused.then_some(Rejection { spec_path: path, code, complaints: &entry.complaints })
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    // Our own types have text keys and no foreign serializers: they can always be written.
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,156 @@
+//! `controller.json`: how the controller is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use argus_backend::About as EngineAbout;
+use argus_core::status::spec_errors;
+use argus_core::time::Timestamp;
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{
+    Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Mode, RejectedSpec, STATUS_VERSION, Truth,
+};
+use argus_reconciler::Outlook;
+use tokio::sync::watch;
+
+/// What does not change while the controller runs, and what the engine says of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct About {
+    /// When this run started.
+    pub(crate) started_at: Timestamp,
+    /// The spec folder.
+    pub(crate) specs: PathBuf,
+    /// How the engine is reached.
+    pub(crate) endpoint: String,
+    /// What the engine said when it was asked last.
+    pub(crate) engine: watch::Receiver<Option<EngineAbout>>,
+}
+
+/// The controller's status.
+pub(super) fn status(
+    outlook: &Outlook,
+    environments: &BTreeMap<String, EnvironmentStatus>,
+    about: &About,
+    previous: Option<&ControllerStatus>,
+) -> ControllerStatus {
+    let engine = about.engine.borrow().clone();
+    let mut status = ControllerStatus {
+        schema_version: STATUS_VERSION,
+        controller: outlook.site.controller.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started_at: about.started_at.to_string(),
+        mode: mode(outlook.mode),
+        mode_reason: reason(outlook),
+        specs: about.specs.display().to_string(),
+        conditions: conditions(outlook, previous),
+        engine: Some(EngineStatus {
+            endpoint: about.endpoint.clone(),
+            reachable: outlook.world.reachable(),
+            version: engine.as_ref().map(|engine| engine.version.clone()),
+            api_version: engine.map(|engine| engine.api_version),
+        }),
+        environments: environments.iter().map(|(name, status)| (name.clone(), status.phase)).collect(),
+        rejected: rejected(outlook),
+        errors: errors(outlook, previous),
+        ..ControllerStatus::default()
+    };
+    let same = previous.is_some_and(|previous| {
+        ControllerStatus { as_of: String::new(), ..previous.clone() } == status
+    });
+    status.as_of = match previous {
+        Some(previous) if same => previous.as_of.clone(),
+        Some(_) | None => outlook.as_of.to_string(),
+    };
+    status
+}
+
+/// A mode in the words of the files.
+pub(super) fn mode(mode: argus_reconciler::Mode) -> Mode {
+    match mode {
+        argus_reconciler::Mode::Full => Mode::Full,
+        argus_reconciler::Mode::Limited => Mode::Limited,
+        argus_reconciler::Mode::Reduced => Mode::Reduced,
+        argus_reconciler::Mode::Minimal => Mode::Minimal,
+    }
+}
+
+fn reason(outlook: &Outlook) -> Option<String> {
+    match outlook.mode {
+        argus_reconciler::Mode::Full => None,
+        argus_reconciler::Mode::Limited => outlook.specs.unavailable.clone(),
+        argus_reconciler::Mode::Reduced => Some("some service was given up".to_owned()),
+        argus_reconciler::Mode::Minimal => Some(engine_words(outlook)),
+    }
+}
+
+fn engine_words(outlook: &Outlook) -> String {
+    match outlook.world.unreachable_reason() {
+        "" => "the engine has not answered yet".to_owned(),
+        why => format!("the engine does not answer: {why}"),
+    }
+}
+
+fn conditions(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<Condition> {
+    let engine = if outlook.world.synced() {
+        (Truth::True, "Answers", "the engine answers".to_owned())
+    } else if outlook.world.reachable() || outlook.world.unreachable_reason().is_empty() {
+        (Truth::Unknown, "NotListed", "the engine has not been listed yet".to_owned())
+    } else {
+        (Truth::False, "NoAnswer", engine_words(outlook))
+    };
+    let specs = match (&outlook.specs.unavailable, outlook.specs.scanned) {
+        (Some(why), _) => (Truth::False, "FolderGone", format!("nothing is torn down: {why}")),
+        (None, true) => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
+        (None, false) => (Truth::Unknown, "NotScanned", "the spec folder has not been read yet".to_owned()),
+    };
+    let dated = |kind: &str, (status, reason, message): (Truth, &str, String)| {
+        let old = previous.and_then(|previous| previous.conditions.iter().find(|old| old.kind == kind));
+        let since = old.filter(|old| old.status == status).map(|old| old.last_transition_time.clone());
+        let last_transition_time = since.unwrap_or_else(|| outlook.as_of.to_string());
+        Condition { kind: kind.to_owned(), status, reason: reason.to_owned(), message, last_transition_time }
+    };
+    vec![dated("EngineReachable", engine), dated("SpecsAvailable", specs)]
+}
+
+fn rejected(outlook: &Outlook) -> Vec<RejectedSpec> {
+    let one = |(path, entry): (&PathBuf, &argus_reconciler::specs::FileEntry)| {
+        let path = path.display().to_string();
+        super::rejection(&path, entry)?;
+        let held = entry.holds.as_ref().map(|held| held.desired.env.to_string());
+        Some(RejectedSpec {
+            environment: held.or_else(|| super::named(entry).map(Into::into)),
+            complaints: entry.complaints.clone(),
+            spec_path: path,
+        })
+    };
+    outlook.specs.files.iter().filter_map(one).collect()
+}
+
+/// The engine, and files whose environment cannot be told; everything else is in the environments' files.
+fn errors(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<StructuredError> {
+    let mut errors = Vec::new();
+    if !outlook.world.reachable() && !outlook.world.unreachable_reason().is_empty() {
+        let error = StructuredError::new(Code::DockerUnavailable, engine_words(outlook));
+        let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
+        errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
+    }
+    for (path, entry) in &outlook.specs.files {
+        let path = path.display().to_string();
+        if let Some(rejection) = super::rejection(&path, entry)
+            && entry.holds.is_none()
+            && super::named(entry).is_none()
+        {
+            errors.extend(spec_errors(None, rejection, outlook.as_of));
+        }
+    }
+    for error in &mut errors {
+        let told = previous.into_iter().flat_map(|previous| &previous.errors);
+        let mut alike = told.filter(|old| old.code == error.code && old.message == error.message);
+        if let Some(old) = alike.next() {
+            error.error_id.clone_from(&old.error_id);
+            error.timestamp.clone_from(&old.timestamp);
+        }
+    }
+    errors
+}
