@@ -1,15 +1,18 @@
 //! One turn of the loop as a function of what is wanted, what is seen and what is remembered.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::desired::Accepted;
-use crate::ident::EnvName;
-use crate::memory::Memory;
-use crate::observed::World;
+use crate::ident::{EnvName, HostPort, ServiceName};
+use crate::memory::expectation::RELIST_WITHIN;
+use crate::memory::{Memory, Proof};
+use crate::observed::{Observed, World};
 use crate::outcome::{ActError, Done};
-use crate::plan::{Plan, Step, Subject};
+use crate::plan::port::{Assignment, Claims, REFUSAL_HOLDS};
+use crate::plan::render::Rendered;
+use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, Wait, WaitingOn, port, render};
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
@@ -57,4 +60,262 @@ pub struct Turn {
 pub struct Brain {
     site: Site,
     memory: Memory,
+    cache: BTreeMap<EnvName, Cached>,
+    health: HealthBook,
+}
+
+/// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
+#[derive(Debug, Clone, Default)]
+struct Cached {
+    accepted: Option<Arc<Accepted>>,
+    version: Option<u64>,
+    ports: Assignment,
+    rendered: Rendered,
+    plan: Arc<Plan>,
+    stale: bool,
+}
+
+impl Brain {
+    /// A brain that remembers.
+    pub fn new(site: Site, memory: Memory) -> Self {
+        Self { site, memory, cache: BTreeMap::new(), health: HealthBook::new() }
+    }
+
+    /// What it remembers.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Who it is.
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Looks at everything, decides, and counts the steps to begin as in flight.
+    pub fn turn(&mut self, inputs: &Inputs<'_>) -> Turn {
+        let mut turn = Turn { look_again: self.settle_expectations(inputs), ..Turn::default() };
+        if !inputs.scanned || !inputs.world.synced() {
+            return self.blind(inputs, turn);
+        }
+        self.forget_the_old(inputs);
+        if self.health != *inputs.health {
+            self.health.clone_from(inputs.health);
+            self.stale_all();
+        }
+        let nothing = Arc::new(Observed::default());
+        let envs: BTreeSet<EnvName> =
+            inputs.specs.keys().chain(inputs.world.environments().keys()).cloned().collect();
+        for env in &envs {
+            let observed = inputs.world.of(env).unwrap_or(&nothing);
+            self.memory.notice(env, inputs.specs.get(env).map(AsRef::as_ref), observed, inputs.now);
+        }
+        let mut claims = self.claims();
+        for env in envs {
+            let observed = inputs.world.of(&env).unwrap_or(&nothing);
+            let accepted = inputs.specs.get(&env);
+            if self.is_stale(&env, accepted, observed, inputs.now) {
+                let steps = self.plan(&env, accepted, observed, inputs, &mut claims);
+                turn.begin.extend(steps);
+            }
+            if let Some(cached) = self.cache.get(&env) {
+                let wake = cached.plan.wake_at();
+                turn.wake_at = [turn.wake_at, wake].into_iter().flatten().min();
+                turn.plans.insert(env, cached.plan.clone());
+            }
+        }
+        let expected = self.memory.expectations.values().map(|expected| expected.until).min();
+        turn.wake_at = [turn.wake_at, expected].into_iter().flatten().min();
+        turn
+    }
+
+    /// Takes the outcome of a step in.
+    pub fn finished(&mut self, step: &Step, outcome: &Result<Done, ActError>, world: &World, now: Timestamp) {
+        self.memory.fold(step, outcome, world, now);
+        self.stale(&step.subject);
+    }
+
+    /// A person asks for a new try: failures and spent budgets of an environment are forgotten.
+    pub fn retry(&mut self, env: &EnvName) {
+        let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
+        if let Some(accepted) = accepted {
+            self.memory.forget_failures(env, &accepted.desired);
+        }
+        self.stale_all();
+    }
+
+    /// Without a complete list and a complete scan nothing is done, and everything says so.
+    fn blind(&mut self, inputs: &Inputs<'_>, mut turn: Turn) -> Turn {
+        self.stale_all();
+        let on = if inputs.scanned {
+            let why = inputs.world.unreachable_reason();
+            let why = if why.is_empty() { "not listed yet" } else { why };
+            WaitingOn::Engine { why: why.to_owned() }
+        } else {
+            WaitingOn::Specs
+        };
+        for (env, accepted) in inputs.specs {
+            let wait = |service: &ServiceName| Wait {
+                subject: Subject::Service { environment: env.clone(), service: service.clone() },
+                on: on.clone(),
+            };
+            let plan = Plan {
+                waits: accepted.desired.services.keys().map(wait).collect(),
+                revision: Some(accepted.desired.revision.clone()),
+                ports: self.memory.environments.get(env).map(|kept| kept.ports.clone()).unwrap_or_default(),
+                ..Plan::default()
+            };
+            turn.plans.insert(env.clone(), Arc::new(plan));
+        }
+        turn
+    }
+
+    /// Drops expectations whose proof is seen. One that ran out asks for a full list before anything is done.
+    fn settle_expectations(&mut self, inputs: &Inputs<'_>) -> bool {
+        let mut settled = Vec::new();
+        let mut look_again = false;
+        for (subject, expected) in &mut self.memory.expectations {
+            if expected.proof.is_seen(inputs.world) {
+                settled.push(subject.clone());
+            } else if expected.until <= inputs.now {
+                if matches!(expected.proof, Proof::Relisted(_)) {
+                    settled.push(subject.clone());
+                } else {
+                    expected.proof = Proof::Relisted(inputs.world.lists_begun());
+                    expected.until = inputs.now + RELIST_WITHIN;
+                    look_again = true;
+                }
+            } else if matches!(expected.proof, Proof::Relisted(after) if inputs.world.lists_begun() <= after) {
+                look_again = true;
+            }
+        }
+        for subject in settled {
+            self.memory.expectations.remove(&subject);
+            self.stale(&subject);
+        }
+        look_again
+    }
+
+    fn forget_the_old(&mut self, inputs: &Inputs<'_>) {
+        let (world, now) = (inputs.world, inputs.now);
+        self.memory.refused.retain(|_, refused| refused.at + REFUSAL_HOLDS * 2 > now);
+        let flying = !self.memory.in_flight.is_empty();
+        self.memory.stopped_by_us.retain(|id| flying || world.container(id).is_some());
+        let wanted = |env: &EnvName| inputs.specs.contains_key(env) || world.of(env).is_some();
+        self.memory.environments.retain(|env, _| wanted(env));
+        self.memory.volumes.retain(|(env, _)| wanted(env));
+        self.cache.retain(|env, _| wanted(env));
+        self.memory.failures.retain(|subject, _| match subject {
+            Subject::Service { environment, .. }
+            | Subject::Network { environment }
+            | Subject::Volume { environment, .. } => wanted(environment),
+            Subject::StrayContainer { id } => world.container(id).is_some(),
+            Subject::StrayNetwork { id } => world.network(id).is_some(),
+            Subject::Image { .. } => true,
+        });
+    }
+
+    fn is_stale(
+        &self,
+        env: &EnvName,
+        accepted: Option<&Arc<Accepted>>,
+        observed: &Observed,
+        now: Timestamp,
+    ) -> bool {
+        let Some(cached) = self.cache.get(env) else { return true };
+        let same_spec = match (&cached.accepted, accepted) {
+            (None, None) => true,
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let due = cached.plan.wake_at().is_some_and(|at| at <= now);
+        cached.stale || !same_spec || due || cached.version != Some(observed.version)
+    }
+
+    fn plan(
+        &mut self,
+        env: &EnvName,
+        accepted: Option<&Arc<Accepted>>,
+        observed: &Observed,
+        inputs: &Inputs<'_>,
+        claims: &mut Claims,
+    ) -> Vec<Step> {
+        let mut cached = self.cache.remove(env).unwrap_or_default();
+        if let Some(accepted) = accepted {
+            let kept = self.memory.environments.entry(env.clone()).or_default();
+            let desired = &accepted.desired;
+            let ports = port::assign(desired, kept, claims, &self.memory.refused, inputs.now);
+            let same = cached.accepted.as_ref().is_some_and(|old| Arc::ptr_eq(old, accepted));
+            if !same || cached.ports.ports != ports.ports {
+                cached.rendered = render::environment(desired, &ports.ports, &self.site);
+            }
+            cached.ports = ports;
+            kept.remember_ports(desired, &cached.ports.ports);
+            claims.retain(|_, (by, _)| by != env);
+            claims.extend(claims_of(env, &cached.ports.ports));
+        }
+        let plan = plan::plan(&PlanInput {
+            env,
+            accepted: accepted.map(AsRef::as_ref),
+            observed,
+            memory: &self.memory,
+            health: inputs.health,
+            outages: inputs.world.outages(),
+            ports: &cached.ports,
+            rendered: &cached.rendered,
+            site: &self.site,
+            now: inputs.now,
+        });
+        for step in &plan.steps {
+            self.memory.began(step, inputs.now);
+        }
+        if let Some(accepted) = accepted
+            && plan.is_settled()
+            && let Some(kept) = self.memory.environments.get_mut(env)
+        {
+            kept.last_good = Some(accepted.desired.revision.clone());
+        }
+        let steps = plan.steps.clone();
+        cached.accepted = accepted.cloned();
+        cached.version = Some(observed.version);
+        cached.plan = Arc::new(plan);
+        cached.stale = false;
+        self.cache.insert(env.clone(), cached);
+        steps
+    }
+
+    fn claims(&self) -> Claims {
+        self.memory.environments.iter().flat_map(|(env, kept)| claims_of(env, &kept.ports)).collect()
+    }
+
+    fn stale(&mut self, subject: &Subject) {
+        match subject {
+            Subject::Service { environment, .. }
+            | Subject::Network { environment }
+            | Subject::Volume { environment, .. } => {
+                if let Some(cached) = self.cache.get_mut(environment) {
+                    cached.stale = true;
+                }
+            }
+            // Shared by environments, or of an environment that the subject does not name.
+            Subject::Image { .. } | Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => {
+                self.stale_all();
+            }
+        }
+    }
+
+    fn stale_all(&mut self) {
+        for cached in self.cache.values_mut() {
+            cached.stale = true;
+        }
+    }
+}
+
+fn claims_of(env: &EnvName, ports: &PortMap) -> Vec<(HostPort, (EnvName, ServiceName))> {
+    ports
+        .iter()
+        .map(|(key, number)| {
+            let host = HostPort { number: *number, protocol: key.container.protocol };
+            (host, (env.clone(), key.service.clone()))
+        })
+        .collect()
 }

@@ -22,7 +22,7 @@ pub mod template;
 mod words;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

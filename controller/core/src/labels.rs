@@ -24,8 +24,11 @@ pub const SPEC_HASH: &str = "argusai.spec-hash";
 pub const REVISION: &str = "argusai.revision";
 /// Identity of the controller (a ULID, kept in its state directory).
 pub const CONTROLLER: &str = "argusai.controller";
-/// The sticky port map of the container: `CONTAINER/PROTO=HOST` joined by commas.
+/// The sticky port map of the container: `CONTAINER/PROTO=HOST@WANTED` joined by commas.
 pub const PORTS: &str = "argusai.ports";
+
+/// `Delete` on volumes that go when their environment goes.
+pub const DELETION: &str = "argusai.deletion";
 
 /// What our labels on an object say about whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,14 @@
 //! The brain of Argus: pure planning, memory, admission and status, without I/O, clock or randomness.
 
 pub mod backoff;
+pub mod brain;
 pub mod desired;
 pub mod ident;
 pub mod labels;
+pub mod memory;
 pub mod observed;
 pub mod outcome;
 pub mod plan;
+pub mod probe;
+pub mod status;
 pub mod time;

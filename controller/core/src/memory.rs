@@ -1,12 +1,13 @@
 //! The only past the brain keeps: what was tried, what came of it, and what is expected to be seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{ContainerId, EnvName, HostPort, Revision, ServiceName, SpecHash};
+use crate::desired::Desired;
+use crate::ident::{ContainerId, EnvName, HostPort, ResourceName, Revision, ServiceName, SpecHash};
 use crate::outcome::PortRefusal;
-use crate::plan::{Failure, PortMap, Subject};
+use crate::plan::{Failure, PortKey, PortMap, Subject};
 use crate::time::Timestamp;
 
 pub mod expectation;
@@ -31,6 +32,10 @@ pub struct Memory {
     pub refused: BTreeMap<HostPort, Refused>,
     /// What is known of images, by the key of [`Subject::Image`].
     pub images: BTreeMap<String, ImageMemory>,
+    /// Containers that this run stopped itself: their end is no death.
+    pub stopped_by_us: BTreeSet<ContainerId>,
+    /// Volumes that were created or found; one without our labels is never seen, and never ours to remove.
+    pub volumes: BTreeSet<(EnvName, ResourceName)>,
 }
 
 /// What is remembered of one environment.
@@ -40,6 +45,9 @@ pub struct EnvMemory {
     /// Assigned host ports; sticky.
     #[serde(with = "pairs")]
     pub ports: PortMap,
+    /// What the file wanted when a port was assigned, 0 for any: another wish is another assignment.
+    #[serde(with = "pairs")]
+    pub wanted: PortMap,
     /// By service.
     pub services: BTreeMap<ServiceName, ServiceMemory>,
     /// The last revision that became Ready.
@@ -96,6 +104,8 @@ pub struct Refused {
     pub at: Timestamp,
     /// What was seen right after.
     pub refusal: PortRefusal,
+    /// How often it was refused lately.
+    pub times: u32,
 }
 
 /// What is known of an image.
@@ -105,6 +115,21 @@ pub enum ImageMemory {
     Missing,
     /// It was pulled or built.
     Present,
+}
+
+impl EnvMemory {
+    /// Keeps an assignment, with what the file wanted at that time.
+    pub fn remember_ports(&mut self, desired: &Desired, ports: &PortMap) {
+        self.ports.clone_from(ports);
+        self.wanted.clear();
+        for service in desired.services.values() {
+            for port in &service.ports {
+                let container = HostPort { number: port.container, protocol: port.protocol };
+                let key = PortKey { service: service.name.clone(), container };
+                self.wanted.insert(key, port.wanted.unwrap_or(0));
+            }
+        }
+    }
 }
 
 mod pairs {

@@ -1,0 +1,154 @@
+//! What the memory learns from acting.
+
+use std::time::Duration;
+
+use crate::backoff::{self, Growth};
+use crate::memory::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
+use crate::memory::{Expectation, ImageMemory, InFlight, Memory, Proof, Refused};
+use crate::observed::World;
+use crate::outcome::{ActError, Done};
+use crate::plan::{Act, Cause, Failure, Step, Subject};
+use crate::time::Timestamp;
+
+impl Memory {
+    /// A step was handed out.
+    pub fn began(&mut self, step: &Step, now: Timestamp) {
+        self.in_flight.insert(step.subject.clone(), InFlight { verb: step.act.verb(), since: now });
+        if let Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. } = &step.act {
+            self.stopped_by_us.insert(id.clone());
+        }
+    }
+
+    /// A step came back.
+    pub fn fold(&mut self, step: &Step, outcome: &Result<Done, ActError>, world: &World, now: Timestamp) {
+        self.in_flight.remove(&step.subject);
+        match outcome {
+            Ok(done) => self.succeeded(step, done, world, now),
+            Err(error) => self.failed(step, error, world, now),
+        }
+    }
+
+    fn succeeded(&mut self, step: &Step, done: &Done, world: &World, now: Timestamp) {
+        self.failures.remove(&step.subject);
+        if let Some(proof) = Proof::of(&step.act, done, world)
+            && !proof.is_seen(world)
+        {
+            let expectation = Expectation { verb: step.act.verb(), proof, until: now + EFFECT_WITHIN };
+            self.expectations.insert(step.subject.clone(), expectation);
+        }
+        match (&step.act, &step.subject) {
+            (Act::StartContainer { id }, Subject::Service { environment, service }) => {
+                self.stopped_by_us.remove(id);
+                let kept = self.environments.entry(environment.clone()).or_default();
+                let kept = kept.services.entry(service.clone()).or_default();
+                if let Cause::Restart { .. } = step.because {
+                    kept.restarts += 1;
+                }
+            }
+            (Act::PullImage { .. } | Act::BuildImage(_), Subject::Image { key }) => {
+                self.images.insert(key.clone(), ImageMemory::Present);
+            }
+            (Act::CreateVolume { name, .. }, Subject::Volume { environment, .. }) => {
+                self.volumes.insert((environment.clone(), name.clone()));
+            }
+            (Act::RemoveVolume { name }, Subject::Volume { environment, .. }) => {
+                self.volumes.remove(&(environment.clone(), name.clone()));
+            }
+            (Act::RemoveContainer { id, .. }, _) => {
+                self.stopped_by_us.remove(id);
+            }
+            _ => {}
+        }
+    }
+
+    fn failed(&mut self, step: &Step, error: &ActError, world: &World, now: Timestamp) {
+        if let (ActError::ImageMissing, Act::CreateContainer { spec, .. }) = (error, &step.act) {
+            let key = crate::plan::image::key_of(&spec.image, &spec.build);
+            self.images.insert(key, ImageMemory::Missing);
+            return;
+        }
+        if let ActError::PortTaken(refusal) = error {
+            let times = self.refused.get(&refusal.port).map_or(0, |refused| refused.times) + 1;
+            self.refused
+                .insert(refusal.port, Refused { at: now, refusal: (**refusal).clone(), times });
+        }
+        if let (Act::PullImage { .. }, Subject::Image { key }) = (&step.act, &step.subject) {
+            // The next try begins with a create again: somebody may have loaded the image meanwhile.
+            self.images.remove(key);
+        }
+        if knowledge_is_old(error) {
+            let expectation = Expectation {
+                verb: step.act.verb(),
+                proof: Proof::Relisted(world.lists_begun()),
+                until: now + RELIST_WITHIN,
+            };
+            self.expectations.insert(step.subject.clone(), expectation);
+        }
+        let attempts = self.failures.get(&step.subject).map_or(0, |failure| failure.attempts) + 1;
+        let failure =
+            Failure { verb: step.act.verb().to_owned(), error: error.clone(), at: now, attempts };
+        self.failures.insert(step.subject.clone(), failure);
+    }
+}
+
+/// After such an answer what was seen before cannot be right, or may not be: only a full list tells.
+fn knowledge_is_old(error: &ActError) -> bool {
+    match error {
+        ActError::Unknown(_)
+        | ActError::Unreachable(_)
+        | ActError::Engine(_)
+        | ActError::Gone
+        | ActError::NetworkGone(_)
+        | ActError::NetworkInUse(_)
+        | ActError::Busy(_)
+        | ActError::NotOurs(_) => true,
+        ActError::NameTaken { .. }
+        | ActError::PortTaken(_)
+        | ActError::ImageMissing
+        | ActError::ImageNotFound(_)
+        | ActError::AuthRequired(_)
+        | ActError::RateLimited { .. }
+        | ActError::PullFailed(_)
+        | ActError::BuildFailed { .. }
+        | ActError::EntrypointNotFound(_)
+        | ActError::BadMount(_)
+        | ActError::StartFailed(_)
+        | ActError::PoolExhausted(_)
+        | ActError::DiskFull(_)
+        | ActError::Rejected(_) => false,
+    }
+}
+
+impl Failure {
+    /// When the same act may be tried again; `None`: repeating does not mend it.
+    pub fn retry_at(&self, key: &str) -> Option<Timestamp> {
+        let grow = |base: u64, cap: u64| {
+            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
+            let delay = backoff::delay(Growth::Exponential, base, cap, self.attempts);
+            Some(self.at + backoff::jittered(delay, key, self.attempts))
+        };
+        match &self.error {
+            ActError::Unknown(_) | ActError::Unreachable(_) | ActError::Engine(_) => grow(500, 60_000),
+            ActError::Gone
+            | ActError::NetworkGone(_)
+            | ActError::NetworkInUse(_)
+            | ActError::Busy(_) => grow(500, 30_000),
+            ActError::StartFailed(_) | ActError::PullFailed(_) => grow(2_000, 60_000),
+            ActError::ImageNotFound(_) | ActError::AuthRequired(_) => grow(10_000, 60_000),
+            ActError::RateLimited { retry_after, .. } => {
+                let asked = retry_after.map(|span| self.at + span);
+                grow(10_000, 300_000).max(asked)
+            }
+            ActError::NameTaken { .. } | ActError::PoolExhausted(_) | ActError::DiskFull(_) => {
+                Some(self.at + Duration::from_secs(10))
+            }
+            // Assignment decides about ports, the image's own subject about images.
+            ActError::PortTaken(_) | ActError::ImageMissing => Some(self.at),
+            ActError::BuildFailed { .. }
+            | ActError::EntrypointNotFound(_)
+            | ActError::BadMount(_)
+            | ActError::NotOurs(_)
+            | ActError::Rejected(_) => None,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Everything seen on one engine, sorted by environment, and how far the seeing has come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Container, Network, Object, ObjectId, Observed, Outage, Sighting, Volume};
+use crate::ident::{ContainerId, EnvName, NetworkId};
+use crate::time::Timestamp;
+
+/// Everything of ours that was seen on one engine.
+///
+/// Objects that do not wholly carry our labels are not kept: they can be neither planned for nor touched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct World {
+    environments: BTreeMap<EnvName, Arc<Observed>>,
+    home: BTreeMap<ObjectId, EnvName>,
+    /// Objects that the running list has not shown yet.
+    unlisted: Option<BTreeSet<ObjectId>>,
+    lists_begun: u64,
+    last_complete: u64,
+    reachable: bool,
+    unreachable_reason: String,
+    outages: Vec<Outage>,
+}
+
+impl World {
+    /// Takes one sighting in.
+    pub fn apply(&mut self, sighting: Sighting) {
+        match sighting {
+            Sighting::ListBegan => {
+                self.lists_begun += 1;
+                self.unlisted = Some(self.home.keys().cloned().collect());
+            }
+            Sighting::Saw(object) => self.saw(object),
+            Sighting::Gone(id) => self.gone(&id),
+            Sighting::ListDone => {
+                // A list that was cut by an outage has no set any more, and proves nothing.
+                if let Some(unlisted) = self.unlisted.take() {
+                    for id in unlisted {
+                        self.gone(&id);
+                    }
+                    self.last_complete = self.lists_begun;
+                }
+            }
+            Sighting::Stopped(id, at) => self.stopped(&id, at),
+            Sighting::Lost(at, reason) => self.lost(at, reason),
+            Sighting::Found(at) => {
+                self.reachable = true;
+                self.unreachable_reason.clear();
+                if let Some(last) = self.outages.last_mut() {
+                    last.until.get_or_insert(at);
+                }
+            }
+        }
+    }
+
+    fn lost(&mut self, at: Timestamp, reason: String) {
+        self.unlisted = None;
+        self.unreachable_reason = reason;
+        if self.reachable {
+            self.outages.push(Outage { from: at, until: None });
+            // Only recent outages can explain a death that is not yet dealt with.
+            let surplus = self.outages.len().saturating_sub(16);
+            self.outages.drain(..surplus);
+        }
+        self.reachable = false;
+    }
+
+    fn stopped(&mut self, id: &ContainerId, at: Timestamp) {
+        let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else { return };
+        let observed = self.edit(&env);
+        if let Some(container) = observed.containers.get_mut(id) {
+            Arc::make_mut(container).stopped_by_other = Some(at);
+            observed.version += 1;
+        }
+    }
+
+    fn edit(&mut self, env: &EnvName) -> &mut Observed {
+        Arc::make_mut(self.environments.entry(env.clone()).or_default())
+    }
+
+    fn saw(&mut self, object: Object) {
+        let (id, owner) = match &object {
+            Object::Container(c) => (ObjectId::Container(c.id.clone()), c.owner()),
+            Object::Network(n) => (ObjectId::Network(n.id.clone()), n.owner()),
+            Object::Volume(v) => (ObjectId::Volume(v.name.clone()), v.owner()),
+        };
+        if let Some(unlisted) = &mut self.unlisted {
+            unlisted.remove(&id);
+        }
+        let Some(owner) = owner else {
+            self.gone(&id);
+            return;
+        };
+        let env = owner.environment;
+        if self.home.get(&id).is_some_and(|home| *home != env) {
+            self.gone(&id);
+        }
+        self.home.insert(id, env.clone());
+        let observed = self.environments.entry(env).or_default();
+        match object {
+            Object::Container(new) => {
+                let old = observed.containers.get(&new.id);
+                let new = old.map_or_else(|| new.clone(), |old| merged(old, new.clone()));
+                if old != Some(&new) {
+                    let observed = Arc::make_mut(observed);
+                    observed.containers.insert(new.id.clone(), new);
+                    observed.version += 1;
+                }
+            }
+            Object::Network(new) => {
+                if observed.networks.get(&new.id) != Some(&new) {
+                    let observed = Arc::make_mut(observed);
+                    observed.networks.insert(new.id.clone(), new);
+                    observed.version += 1;
+                }
+            }
+            Object::Volume(new) => {
+                if observed.volumes.get(&new.name) != Some(&new) {
+                    let observed = Arc::make_mut(observed);
+                    observed.volumes.insert(new.name.clone(), new);
+                    observed.version += 1;
+                }
+            }
+        }
+    }
+
+    fn gone(&mut self, id: &ObjectId) {
+        let Some(env) = self.home.remove(id) else { return };
+        let observed = self.edit(&env);
+        match id {
+            ObjectId::Container(id) => drop(observed.containers.remove(id)),
+            ObjectId::Network(id) => drop(observed.networks.remove(id)),
+            ObjectId::Volume(name) => drop(observed.volumes.remove(name)),
+        }
+        observed.version += 1;
+        if observed.is_empty() {
+            self.environments.remove(&env);
+        }
+    }
+
+    /// What belongs to this environment.
+    pub fn of(&self, env: &EnvName) -> Option<&Arc<Observed>> {
+        self.environments.get(env)
+    }
+
+    /// Everything that carries our labels, by environment.
+    pub fn environments(&self) -> &BTreeMap<EnvName, Arc<Observed>> {
+        &self.environments
+    }
+
+    /// One container.
+    pub fn container(&self, id: &ContainerId) -> Option<&Arc<Container>> {
+        let env = self.home.get(&ObjectId::Container(id.clone()))?;
+        self.environments.get(env)?.containers.get(id)
+    }
+
+    /// All containers with our labels.
+    pub fn containers(&self) -> impl Iterator<Item = &Arc<Container>> {
+        self.environments.values().flat_map(|observed| observed.containers.values())
+    }
+
+    /// One network.
+    pub fn network(&self, id: &NetworkId) -> Option<&Arc<Network>> {
+        let env = self.home.get(&ObjectId::Network(id.clone()))?;
+        self.environments.get(env)?.networks.get(id)
+    }
+
+    /// One volume.
+    pub fn volume(&self, name: &str) -> Option<&Arc<Volume>> {
+        let env = self.home.get(&ObjectId::Volume(name.to_owned()))?;
+        self.environments.get(env)?.volumes.get(name)
+    }
+
+    /// A full list was completed at least once, and the engine answers.
+    pub fn synced(&self) -> bool {
+        self.last_complete > 0 && self.reachable
+    }
+
+    /// Number of the list that began last.
+    pub fn lists_begun(&self) -> u64 {
+        self.lists_begun
+    }
+
+    /// Number of the list that was completed last; 0 before the first.
+    pub fn last_complete(&self) -> u64 {
+        self.last_complete
+    }
+
+    /// Whether the engine answered the last time it was asked.
+    pub fn reachable(&self) -> bool {
+        self.reachable
+    }
+
+    /// Why it does not answer.
+    pub fn unreachable_reason(&self) -> &str {
+        &self.unreachable_reason
+    }
+
+    /// Recent times without an engine, oldest first.
+    pub fn outages(&self) -> &[Outage] {
+        &self.outages
+    }
+}
+
+/// A list shows less than an inspect did: where both tell of the same run, the older inspect still holds.
+fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
+    let same_run = old.state == new.state && old.name == new.name;
+    let keep_facts = new.facts.is_none() && old.facts.is_some() && same_run;
+    let restarted = match (&old.facts, &new.facts) {
+        (Some(before), Some(after)) => before.started_at != after.started_at,
+        _ => false,
+    };
+    let keep_stop = new.stopped_by_other.is_none() && old.stopped_by_other.is_some() && !restarted;
+    if !keep_facts && !keep_stop {
+        return new;
+    }
+    let mut new = new;
+    let container = Arc::make_mut(&mut new);
+    if keep_facts {
+        container.facts.clone_from(&old.facts);
+        for (name, attachment) in &mut container.networks {
+            if let Some(known) = old.networks.get(name)
+                && attachment.aliases.is_empty()
+                && known.network == attachment.network
+            {
+                attachment.aliases.clone_from(&known.aliases);
+            }
+        }
+    }
+    if keep_stop {
+        container.stopped_by_other = old.stopped_by_other;
+    }
+    new
+}

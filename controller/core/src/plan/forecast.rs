@@ -1,0 +1,222 @@
+//! The whole road: plan, pretend that every act succeeds, and plan again until rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Act, ContainerSpec, Step};
+use crate::brain::{Brain, Inputs};
+use crate::desired::Accepted;
+use crate::ident::{ContainerId, EnvName, HostPort, NetworkId, ResourceName};
+use crate::observed::{
+    Attachment, Config, Container, ContainerState, Facts, Network, Object, ObjectId, Sighting, Volume, World,
+};
+use crate::outcome::Done;
+use crate::probe::{Health, HealthBook, Verdict};
+use crate::time::Timestamp;
+
+/// No road is longer: a plan that does not come to rest by then is a defect, and is shown cut.
+const ROUNDS: usize = 10_000;
+
+/// Every step from here to rest, in the order in which it could be done.
+///
+/// One-shots are pretended to exit with 0, probes to say healthy, images to be present.
+pub fn forecast(
+    mut brain: Brain,
+    specs: &BTreeMap<EnvName, Arc<Accepted>>,
+    world: &World,
+    health: &HealthBook,
+    now: Timestamp,
+) -> Vec<Step> {
+    let (mut world, mut health, mut now) = (world.clone(), health.clone(), now);
+    let mut road = Vec::new();
+    for round in 0..ROUNDS {
+        let turn = brain.turn(&Inputs { specs, scanned: true, world: &world, health: &health, now });
+        if turn.look_again {
+            world.apply(Sighting::ListBegan);
+            resee(&mut world);
+            world.apply(Sighting::ListDone);
+            continue;
+        }
+        for (number, step) in turn.begin.iter().enumerate() {
+            let done = pretend(&mut world, &step.act, now, round * 1000 + number);
+            brain.finished(step, &Ok(done), &world, now);
+        }
+        let ran = finish_runs(specs, &mut world, &mut health, now);
+        road.extend(turn.begin.iter().cloned());
+        if turn.begin.is_empty() && !ran {
+            match turn.wake_at {
+                // Nothing but time can bring more; a pretended world has all the time there is.
+                Some(at) if at > now => now = at,
+                Some(_) | None => break,
+            }
+        } else {
+            now = now + Duration::from_millis(1);
+        }
+    }
+    road
+}
+
+fn resee(world: &mut World) {
+    let all: Vec<_> = world.environments().values().cloned().collect();
+    for observed in all {
+        for container in observed.containers.values() {
+            world.apply(Sighting::Saw(Object::Container(container.clone())));
+        }
+        for network in observed.networks.values() {
+            world.apply(Sighting::Saw(Object::Network(network.clone())));
+        }
+        for volume in observed.volumes.values() {
+            world.apply(Sighting::Saw(Object::Volume(volume.clone())));
+        }
+    }
+}
+
+/// One-shots end well, and probes of what runs say healthy; whether that changed anything.
+fn finish_runs(
+    specs: &BTreeMap<EnvName, Arc<Accepted>>,
+    world: &mut World,
+    health: &mut HealthBook,
+    now: Timestamp,
+) -> bool {
+    let mut changed = false;
+    let running: Vec<Arc<Container>> =
+        world.containers().filter(|c| c.state == ContainerState::Running).cloned().collect();
+    for container in running {
+        let Some(owner) = container.owner() else { continue };
+        let service = specs
+            .get(&owner.environment)
+            .zip(owner.service)
+            .and_then(|(accepted, name)| accepted.desired.services.get(&name));
+        let Some(service) = service else { continue };
+        let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
+        if service.one_shot {
+            edit(world, &container.id, |container| {
+                container.state = ContainerState::Exited;
+                if let Some(facts) = &mut container.facts {
+                    facts.finished_at = Some(now);
+                }
+            });
+            changed = true;
+        } else if health.get(&container.id).is_none_or(|seen| seen.verdict != Verdict::Healthy || seen.started_at != started_at)
+        {
+            let seen = Health { verdict: Verdict::Healthy, since: now, started_at, output: String::new() };
+            health.insert(container.id.clone(), seen);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// The world after an act that succeeded.
+pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> Done {
+    match act {
+        Act::CreateNetwork { name, labels } => {
+            let Ok(id) = NetworkId::new(format!("pretended{number}")) else { return Done::Ok };
+            let network =
+                Network { id: id.clone(), name: name.to_string(), labels: labels.clone(), created_at: now };
+            world.apply(Sighting::Saw(Object::Network(Arc::new(network))));
+            return Done::Network(id);
+        }
+        Act::RemoveNetwork { id, .. } => world.apply(Sighting::Gone(ObjectId::Network(id.clone()))),
+        Act::CreateVolume { name, labels } => {
+            let volume = Volume { name: name.to_string(), labels: labels.clone() };
+            world.apply(Sighting::Saw(Object::Volume(Arc::new(volume))));
+        }
+        Act::RemoveVolume { name } => world.apply(Sighting::Gone(ObjectId::Volume(name.to_string()))),
+        Act::PullImage { .. } | Act::BuildImage(_) => {}
+        Act::CreateContainer { name, spec } => {
+            let Ok(id) = ContainerId::new(format!("pretended{number}")) else { return Done::Ok };
+            let container = created(world, &id, name, spec, now);
+            world.apply(Sighting::Saw(Object::Container(Arc::new(container))));
+            return Done::Container(id);
+        }
+        Act::StartContainer { id } => edit(world, id, |container| {
+            container.state = ContainerState::Running;
+            container.stopped_by_other = None;
+            if let Some(facts) = &mut container.facts {
+                facts.started_at = Some(now);
+                facts.exit_code = 0;
+                facts.health = None;
+            }
+        }),
+        Act::StopContainer { id, .. } => edit(world, id, |container| {
+            container.state = ContainerState::Exited;
+            if let Some(facts) = &mut container.facts {
+                facts.finished_at = Some(now);
+            }
+        }),
+        Act::UnpauseContainer { id } => edit(world, id, |c| c.state = ContainerState::Running),
+        Act::RenameContainer { id, to } => edit(world, id, |c| c.name = to.to_string()),
+        Act::RemoveContainer { id, .. } => world.apply(Sighting::Gone(ObjectId::Container(id.clone()))),
+        Act::ConnectNetwork { network, container, aliases } => {
+            let name = world.network(network).map(|n| n.name.clone()).unwrap_or_default();
+            let at = Attachment {
+                network: Some(network.clone()),
+                aliases: aliases.clone(),
+                address: None,
+            };
+            edit(world, container, |c| drop(c.networks.insert(name, at)));
+        }
+        Act::DisconnectNetwork { network, container } => {
+            if let Ok(id) = ContainerId::new(container.clone()) {
+                edit(world, &id, |c| drop(c.networks.remove(network)));
+            }
+        }
+    }
+    Done::Ok
+}
+
+fn created(
+    world: &World,
+    id: &ContainerId,
+    name: &ResourceName,
+    spec: &ContainerSpec,
+    now: Timestamp,
+) -> Container {
+    let network = world
+        .environments()
+        .values()
+        .flat_map(|observed| observed.networks.values())
+        .find(|network| network.name == spec.network.as_str())
+        .map(|network| network.id.clone());
+    let at = Attachment { network, aliases: spec.aliases.clone(), address: None };
+    let port = |number, protocol| HostPort { number, protocol };
+    Container {
+        id: id.clone(),
+        name: name.to_string(),
+        labels: spec.labels.clone(),
+        image: spec.image.clone(),
+        state: ContainerState::Created,
+        created_at: now,
+        networks: BTreeMap::from([(spec.network.to_string(), at)]),
+        facts: Some(Facts {
+            started_at: None,
+            finished_at: None,
+            exit_code: 0,
+            oom_killed: false,
+            error: String::new(),
+            health: None,
+            config: Config {
+                environment: spec.environment.iter().map(|(key, value)| format!("{key}={value}")).collect(),
+                memory: spec.memory.unwrap_or(0),
+                nano_cpus: spec.nano_cpus.unwrap_or(0),
+                bindings: spec
+                    .bindings
+                    .iter()
+                    .map(|b| (port(b.container, b.protocol), port(b.host, b.protocol)))
+                    .collect(),
+                restart_policy: "no".to_owned(),
+            },
+        }),
+        stopped_by_other: None,
+    }
+}
+
+fn edit(world: &mut World, id: &ContainerId, change: impl FnOnce(&mut Container)) {
+    if let Some(container) = world.container(id) {
+        let mut container = Container::clone(container);
+        change(&mut container);
+        world.apply(Sighting::Saw(Object::Container(Arc::new(container))));
+    }
+}

@@ -1,0 +1,38 @@
+//! The one network of an environment.
+
+use std::sync::Arc;
+
+use super::{Act, Cause, Decision, Plan, PlanInput, Subject, render};
+use crate::desired::Desired;
+use crate::observed::Network;
+
+/// The network that an environment's containers shall be on, as far as it is there.
+///
+/// An engine may hold two of one name; the oldest is the one.
+pub(super) fn of<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc<Network>> {
+    input
+        .observed
+        .networks
+        .values()
+        .filter(|network| network.name == desired.network.as_str())
+        .min_by_key(|network| (network.created_at, network.id.clone()))
+}
+
+pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
+    // An environment without containers needs no network.
+    if of(input, desired).is_some() || desired.services.is_empty() {
+        return;
+    }
+    let subject = Subject::Network { environment: input.env.clone() };
+    let decision = match input.barred(&subject) {
+        Some(wait) => Decision::Wait(wait),
+        None => Decision::Do(
+            Act::CreateNetwork {
+                name: desired.network.clone(),
+                labels: render::labels_of(desired, "network", input.site, input.now),
+            },
+            input.cause(&subject, Cause::Missing),
+        ),
+    };
+    plan.take(subject, decision);
+}

@@ -1,0 +1,110 @@
+//! How far a service has come, for whoever depends on it and for the status.
+
+use super::{PlanInput, WaitingOn, drift};
+use crate::desired::{Condition, Probe, ProbeKind, Service};
+use crate::ident::ServiceName;
+use crate::observed::{Container, ContainerState, EngineHealthStatus};
+use crate::probe::{HealthBook, Verdict};
+
+/// The container that is what its service shall be now.
+pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Option<&'a Container> {
+    let (spec, hash) = input.rendered.get(service)?;
+    input
+        .observed
+        .containers
+        .values()
+        .filter(|container| {
+            container.owner().is_some_and(|owner| {
+                owner.service.as_ref() == Some(service) && owner.spec_hash.as_ref() == Some(hash)
+            })
+        })
+        .filter(|container| match container.state {
+            ContainerState::Removing | ContainerState::Dead => false,
+            ContainerState::Created
+            | ContainerState::Running
+            | ContainerState::Paused
+            | ContainerState::Restarting
+            | ContainerState::Exited => drift::configuration(spec, container).is_none(),
+        })
+        .min_by_key(|container| {
+            let up = crate::memory::expectation::is_up(container.state);
+            (!up, container.created_at, container.id.clone())
+        })
+        .map(std::convert::AsRef::as_ref)
+}
+
+/// The verdict on a running container: by its probe, or by the image's own check where no probe is asked for.
+/// `None`: running is enough.
+pub(super) fn verdict(probe: Option<&Probe>, container: &Container, health: &HealthBook) -> Option<Verdict> {
+    let facts = container.facts.as_ref();
+    let started_at = facts.and_then(|facts| facts.started_at);
+    let by_engine = match probe.map(|probe| &probe.kind) {
+        None | Some(ProbeKind::Docker) => true,
+        Some(ProbeKind::Http { .. } | ProbeKind::Tcp { .. } | ProbeKind::Exec { .. }) => false,
+    };
+    if !by_engine {
+        let seen = health.get(&container.id).filter(|seen| seen.started_at == started_at || started_at.is_none());
+        return Some(seen.map_or(Verdict::Starting, |seen| seen.verdict));
+    }
+    match facts.and_then(|facts| facts.health.as_ref()) {
+        // A verdict from before the start says nothing about this run.
+        Some(said) if said.checked_at.is_some_and(|at| Some(at) < started_at) => Some(Verdict::Starting),
+        Some(said) => Some(match said.status {
+            EngineHealthStatus::Starting => Verdict::Starting,
+            EngineHealthStatus::Healthy => Verdict::Healthy,
+            EngineHealthStatus::Unhealthy => Verdict::Unhealthy,
+        }),
+        None if probe.is_some() => Some(Verdict::Starting),
+        // Whether the image has a check of its own is known only after an inspect.
+        None if facts.is_none() => Some(Verdict::Starting),
+        None => None,
+    }
+}
+
+/// Whether everything that a service depends on has come far enough.
+pub(super) fn may_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitingOn> {
+    let Some(accepted) = input.accepted else { return Ok(()) };
+    for dependency in &service.depends_on {
+        let Some(other) = accepted.desired.services.get(&dependency.service) else { continue };
+        if !has_come(input, other, dependency.condition) {
+            let (service, condition) = (dependency.service.clone(), dependency.condition);
+            return Err(WaitingOn::Dependency { service, condition });
+        }
+    }
+    Ok(())
+}
+
+fn has_come(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {
+    let done = completed(input, other);
+    let Some(container) = current(input, &other.name) else { return done };
+    let running = container.state == ContainerState::Running;
+    match condition {
+        Condition::Started => running || done,
+        Condition::Completed => done,
+        Condition::Healthy => {
+            done || (running
+                && !other.one_shot
+                && verdict(other.probe.as_ref(), container, input.health)
+                    .is_none_or(|verdict| verdict == Verdict::Healthy))
+        }
+    }
+}
+
+/// A one-shot that exited with 0 as it shall be now.
+pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
+    if !service.one_shot {
+        return false;
+    }
+    let Some((_, hash)) = input.rendered.get(&service.name) else { return false };
+    let remembered = input
+        .kept()
+        .and_then(|kept| kept.services.get(&service.name))
+        .is_some_and(|kept| kept.completed.as_ref() == Some(hash));
+    let seen = || {
+        current(input, &service.name).is_some_and(|container| {
+            container.state == ContainerState::Exited
+                && container.facts.as_ref().is_some_and(|facts| facts.exit_code == 0)
+        })
+    };
+    remembered || seen()
+}

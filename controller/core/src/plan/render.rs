@@ -1,0 +1,204 @@
+//! A desired service with its ports assigned, as the one document that a container is created from.
+
+use std::collections::BTreeMap;
+
+use crate::brain::Site;
+use crate::desired::{Desired, Image, Role, Service};
+use crate::ident::{HostPort, ServiceName, SpecHash};
+use crate::labels;
+use crate::plan::{Binding, ContainerSpec, PortKey, PortMap};
+use crate::time::Timestamp;
+
+/// Every service of an environment, rendered, with the hash that its container must carry.
+pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, SpecHash)>;
+
+/// Renders all services under one port map.
+pub fn environment(desired: &Desired, ports: &PortMap, site: &Site) -> Rendered {
+    desired
+        .services
+        .values()
+        .map(|service| {
+            let spec = container(desired, service, ports, site);
+            let hash = crate::desired::hash::hash_of(&spec);
+            (service.name.clone(), (spec, hash))
+        })
+        .collect()
+}
+
+/// Adds what differs at every creation and therefore does not enter the hash.
+pub fn stamped(
+    spec: &ContainerSpec,
+    hash: &SpecHash,
+    desired: &Desired,
+    site: &Site,
+    now: Timestamp,
+) -> ContainerSpec {
+    let mut spec = spec.clone();
+    spec.labels.extend(volatile(desired, site, now));
+    spec.labels.insert(labels::SPEC_HASH.into(), hash.to_string());
+    spec
+}
+
+/// Labels of a network or volume.
+pub fn labels_of(desired: &Desired, role: &str, site: &Site, now: Timestamp) -> BTreeMap<String, String> {
+    let mut all = stable(desired, role);
+    all.extend(volatile(desired, site, now));
+    if role == "volume" && desired.delete_volumes {
+        all.insert(labels::DELETION.into(), "Delete".into());
+    }
+    all
+}
+
+fn stable(desired: &Desired, role: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::MANAGED.into(), "true".into()),
+        (labels::PROJECT.into(), desired.project.clone()),
+        (labels::ENVIRONMENT.into(), desired.env.to_string()),
+        (labels::ROLE.into(), role.into()),
+    ])
+}
+
+fn volatile(desired: &Desired, site: &Site, now: Timestamp) -> [(String, String); 4] {
+    [
+        (labels::REVISION.into(), desired.revision.to_string()),
+        (labels::CONTROLLER.into(), site.controller.clone()),
+        (labels::RUN_ID.into(), site.run.clone()),
+        (labels::CREATED_AT.into(), now.to_string()),
+    ]
+}
+
+fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site) -> ContainerSpec {
+    let text = |written: &str| resolve(written, desired, service, ports);
+    let texts = |written: &Option<Vec<String>>| {
+        written.as_ref().map(|words| words.iter().map(|word| text(word)).collect())
+    };
+    let role = match service.role {
+        Role::Service => "service",
+        Role::Mock => "mock",
+    };
+    let bindings = bindings(service, ports, site);
+    let mut all_labels = stable(desired, role);
+    all_labels.insert(labels::SERVICE.into(), service.name.to_string());
+    if !bindings.is_empty() {
+        all_labels.insert(labels::PORTS.into(), ports_label(service, ports));
+    }
+    let mut aliases = vec![service.name.to_string()];
+    aliases.extend(service.aliases.iter().filter(|alias| **alias != service.name.as_str()).cloned());
+    ContainerSpec {
+        image: service.image.reference().to_owned(),
+        build: match &service.image {
+            Image::Named(_) => String::new(),
+            Image::Built(build) => build.digest.to_string(),
+        },
+        entrypoint: texts(&service.entrypoint),
+        command: texts(&service.command),
+        environment: service.environment.iter().map(|(key, value)| (key.clone(), text(value))).collect(),
+        labels: all_labels,
+        network: desired.network.clone(),
+        aliases,
+        bindings,
+        mounts: service.mounts.clone(),
+        tmpfs: service.tmpfs.clone(),
+        extra_hosts: service.extra_hosts.clone(),
+        user: service.user.clone(),
+        working_dir: service.working_dir.clone(),
+        memory: service.memory,
+        nano_cpus: service.nano_cpus,
+        stop_grace: service.stop_grace,
+    }
+}
+
+fn bindings(service: &Service, ports: &PortMap, site: &Site) -> Vec<Binding> {
+    service
+        .ports
+        .iter()
+        .filter_map(|port| {
+            let container = HostPort { number: port.container, protocol: port.protocol };
+            let host = *ports.get(&PortKey { service: service.name.clone(), container })?;
+            Some(Binding {
+                address: port.address.unwrap_or(site.publish_address),
+                host,
+                container: port.container,
+                protocol: port.protocol,
+            })
+        })
+        .collect()
+}
+
+/// The sticky map of one container: `80/tcp=9001@8080` says that 9001 stands in for the wanted 8080.
+fn ports_label(service: &Service, ports: &PortMap) -> String {
+    let entries: Vec<String> = service
+        .ports
+        .iter()
+        .filter_map(|port| {
+            let container = HostPort { number: port.container, protocol: port.protocol };
+            let host = ports.get(&PortKey { service: service.name.clone(), container })?;
+            Some(format!("{container}={host}@{}", port.wanted.unwrap_or(0)))
+        })
+        .collect();
+    entries.join(",")
+}
+
+/// What stands in for the references and moved ports in one text.
+fn resolve(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    let mut text = written.to_owned();
+    if text.contains("{{") {
+        for other in desired.services.values() {
+            for port in &other.ports {
+                let container = HostPort { number: port.container, protocol: port.protocol };
+                let key = PortKey { service: other.name.clone(), container };
+                if let Some(host) = ports.get(&key) {
+                    let reference = format!("{{{{ports.{}.{}}}}}", other.name, port.container);
+                    text = text.replace(&reference, &host.to_string());
+                }
+            }
+            let url = format!("{{{{services.{}.url}}}}", other.name);
+            if let Some(port) = other.ports.first().map(|port| port.container) {
+                // Traffic between services stays on their network and uses the container's port.
+                text = text.replace(&url, &format!("http://{}:{port}", other.name));
+            }
+        }
+    }
+    moved(&text, desired, service, ports)
+}
+
+const LOCAL_HOSTS: [&str; 4] = ["localhost:", "127.0.0.1:", "0.0.0.0:", "host.docker.internal:"];
+
+/// Rewrites `localhost:PORT` and its like where PORT was moved.
+fn moved(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, host)) =
+        LOCAL_HOSTS.iter().filter_map(|host| rest.find(host).map(|at| (at, *host))).min()
+    {
+        let after = at + host.len();
+        out.push_str(&rest[..after]);
+        rest = &rest[after..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number = rest[..digits].parse::<u16>().ok();
+        match number.and_then(|wanted| stand_in(wanted, desired, service, ports)) {
+            Some(actual) => out.push_str(&actual.to_string()),
+            None => out.push_str(&rest[..digits]),
+        }
+        rest = &rest[digits..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The port that stands in for a wanted one: the service's own first; none where somebody here still holds it.
+fn stand_in(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
+    let assigned = |of: &Service| {
+        of.ports.iter().find(|port| port.wanted == Some(wanted)).and_then(|port| {
+            let container = HostPort { number: port.container, protocol: port.protocol };
+            ports.get(&PortKey { service: of.name.clone(), container }).copied()
+        })
+    };
+    if let Some(own) = assigned(service) {
+        return Some(own);
+    }
+    if ports.values().any(|host| *host == wanted) {
+        return None;
+    }
+    desired.services.values().find_map(assigned)
+}

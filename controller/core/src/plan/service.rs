@@ -1,0 +1,237 @@
+//! One service: which of its containers is the one, what becomes of the others, and what the one needs next.
+
+use std::sync::Arc;
+
+use super::{
+    Act, Cause, ContainerSpec, Decision, Plan, PlanInput, Subject, WaitingOn, drift, image, network, port, ready,
+    render, volume,
+};
+use crate::desired::{Accepted, Service};
+use crate::ident::{ResourceName, SpecHash};
+use crate::memory::expectation::is_up;
+use crate::observed::{Container, ContainerState};
+use crate::outcome::ActError;
+
+mod attach;
+mod run;
+
+/// One service with everything that is looked at to decide about it.
+struct Look<'a> {
+    input: &'a PlanInput<'a>,
+    accepted: &'a Accepted,
+    service: &'a Service,
+    spec: &'a ContainerSpec,
+    hash: &'a SpecHash,
+    subject: Subject,
+    mine: Vec<&'a Arc<Container>>,
+}
+
+pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service, plan: &mut Plan) {
+    let Some((spec, hash)) = input.rendered.get(&service.name) else { return };
+    let mine = input
+        .observed
+        .containers
+        .values()
+        .filter(|container| {
+            container.owner().is_some_and(|owner| owner.service.as_ref() == Some(&service.name))
+        })
+        .collect();
+    let subject =
+        Subject::Service { environment: input.env.clone(), service: service.name.clone() };
+    let look = Look { input, accepted, service, spec, hash, subject: subject.clone(), mine };
+    plan.take(subject, look.decide());
+}
+
+impl Look<'_> {
+    fn decide(&self) -> Decision {
+        let current = ready::current(self.input, &self.service.name);
+        let barred = self.input.barred(&self.subject);
+        if let Some(wait) = barred {
+            // A failed call says nothing against a container that runs as it shall.
+            let failing = matches!(wait, WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. });
+            if !failing || current.is_none_or(|container| !is_up(container.state)) {
+                return Decision::Wait(self.named(wait));
+            }
+        }
+        let others: Vec<&Container> = self
+            .mine
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|container| current.is_none_or(|current| current.id != container.id))
+            .collect();
+        match current {
+            None => self.make(&others),
+            Some(current) => match self.clear(current, &others) {
+                Decision::Settled => self.keep(current),
+                decision => decision,
+            },
+        }
+    }
+
+    /// The wait for a held name tells the name that the engine knows.
+    fn named(&self, wait: WaitingOn) -> WaitingOn {
+        match wait {
+            WaitingOn::Name { holder, until, .. } => {
+                WaitingOn::Name { name: self.service.container_name.to_string(), holder, until }
+            }
+            other => other,
+        }
+    }
+
+    /// Nothing is what it shall be: what can go now goes, and the new one is made.
+    fn make(&self, others: &[&Container]) -> Decision {
+        if others.is_empty() && ready::completed(self.input, self.service) {
+            return Decision::Settled;
+        }
+        if let Some(going) = others.iter().find(|c| c.state == ContainerState::Removing)
+            && going.name == self.service.container_name.as_str()
+        {
+            return Decision::Wait(WaitingOn::Removal);
+        }
+        if let Err(wait) = self.may_create() {
+            return Decision::Wait(wait);
+        }
+        // What does not run serves nobody, and its name can be had for the new one.
+        if let Some(idle) = others.iter().find(|c| !is_up(c.state) && c.state != ContainerState::Removing) {
+            return self.remove(idle, self.why_new(others));
+        }
+        let final_name = self.service.container_name.clone();
+        let held = others.iter().any(|container| container.name == final_name.as_str());
+        let name = if held { self.interim_name() } else { final_name };
+        let spec = render::stamped(
+            self.spec,
+            self.hash,
+            &self.accepted.desired,
+            self.input.site,
+            self.input.now,
+        );
+        let act = Act::CreateContainer { name, spec: Box::new(spec) };
+        Decision::Do(act, self.input.cause(&self.subject, self.why_new(others)))
+    }
+
+    fn may_create(&self) -> Result<(), WaitingOn> {
+        if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
+            && matches!(blocked, WaitingOn::Ports { .. })
+        {
+            return Err(blocked.clone());
+        }
+        if network::of(self.input, &self.accepted.desired).is_none() {
+            return Err(WaitingOn::Network);
+        }
+        let named = self.service.mounts.iter().filter_map(|mount| match mount {
+            crate::desired::Mount::Volume { name, .. } => Some(name),
+            crate::desired::Mount::Bind { .. } => None,
+        });
+        for name in named {
+            if !volume::is_there(self.input, name) {
+                return Err(WaitingOn::Volume { name: name.clone() });
+            }
+        }
+        image::may_create(self.input, &self.service.image)
+    }
+
+    /// Why the containers that are there are not the one.
+    fn why_new(&self, others: &[&Container]) -> Cause {
+        let Some(old) = others.first() else { return Cause::Missing };
+        let same_hash = old.owner().and_then(|owner| owner.spec_hash).as_ref() == Some(self.hash);
+        if same_hash {
+            let what = drift::configuration(self.spec, old).unwrap_or_else(|| "half removed".to_owned());
+            return Cause::Drift { what };
+        }
+        let moved = self.spec.bindings.iter().any(|binding| {
+            let old_label = old.labels.get(crate::labels::PORTS).map(String::as_str).unwrap_or_default();
+            !old_label.split(',').any(|entry| entry.contains(&format!("={}@", binding.host)))
+        });
+        let refusal = self.input.memory.failures.get(&self.subject).and_then(|failure| match &failure.error {
+            ActError::PortTaken(refusal) => Some(refusal.port),
+            _ => None,
+        });
+        match refusal {
+            Some(from) if moved => Cause::PortMoved { from },
+            _ => Cause::SpecChanged,
+        }
+    }
+
+    fn interim_name(&self) -> ResourceName {
+        let short: String = self.hash.as_str().chars().take(8).collect();
+        let base: String = self.service.container_name.as_str().chars().take(100).collect();
+        ResourceName::new(format!("{base}.argus-{short}"))
+            .unwrap_or_else(|_| self.service.container_name.clone())
+    }
+
+    fn remove(&self, container: &Container, cause: Cause) -> Decision {
+        let (id, name) = (container.id.clone(), container.name.clone());
+        Decision::Do(Act::RemoveContainer { id, name }, cause)
+    }
+
+    /// The one is there; the others go, but what runs goes only when the one can take over.
+    fn clear(&self, current: &Container, others: &[&Container]) -> Decision {
+        let Some(other) = others.iter().find(|c| c.state != ContainerState::Removing) else {
+            return Decision::Settled;
+        };
+        let cause = if other.owner().and_then(|owner| owner.spec_hash).as_ref() == Some(self.hash) {
+            Cause::Duplicate
+        } else {
+            Cause::Replaced
+        };
+        if !is_up(other.state) || other.state == ContainerState::Paused {
+            return self.remove(other, cause);
+        }
+        if !is_up(current.state)
+            && let Err(wait) = ready::may_start(self.input, self.service)
+        {
+            return Decision::Wait(wait);
+        }
+        let act = Act::StopContainer { id: other.id.clone(), grace: self.service.stop_grace };
+        Decision::Do(act, cause)
+    }
+
+    /// The one is alone: name, network, then its run.
+    fn keep(&self, current: &Container) -> Decision {
+        if current.name != self.service.container_name.as_str() {
+            let act =
+                Act::RenameContainer { id: current.id.clone(), to: self.service.container_name.clone() };
+            let what = format!("name is {}", current.name);
+            let cause = if current.name.contains(".argus-") { Cause::Replaced } else { Cause::Drift { what } };
+            return match self.input.failing(&self.subject) {
+                Some(wait) => Decision::Wait(self.named(wait)),
+                None => Decision::Do(act, self.input.cause(&self.subject, cause)),
+            };
+        }
+        match attach::check(self, current) {
+            Decision::Settled => run::check(self, current),
+            decision => decision,
+        }
+    }
+
+    /// Whether a host port that the container needs is held by another container of this environment,
+    /// or must not be tried yet.
+    fn may_bind(&self) -> Result<(), WaitingOn> {
+        if let Some(blocked) = self.input.ports.blocked.get(&self.service.name) {
+            return Err(blocked.clone());
+        }
+        for binding in &self.spec.bindings {
+            let wanted = crate::ident::HostPort { number: binding.host, protocol: binding.protocol };
+            let holder = self.input.observed.containers.values().find(|other| {
+                is_up(other.state)
+                    && !self.mine.iter().any(|mine| mine.id == other.id)
+                    && other
+                        .facts
+                        .as_ref()
+                        .is_some_and(|facts| facts.config.bindings.iter().any(|(_, host)| *host == wanted))
+            });
+            if let Some(holder) = holder {
+                let service = holder.owner().and_then(|owner| owner.service);
+                return Err(WaitingOn::Port {
+                    port: wanted,
+                    owner: crate::outcome::PortOwner::Environment {
+                        environment: self.input.env.to_string(),
+                        service: service.map(|name| name.to_string()).unwrap_or_default(),
+                    },
+                    until: self.input.now + port::PORT_RETRY,
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Whether a container is on its network, by the network's id and under all its names.
+
+use super::Look;
+use crate::memory::expectation::is_up;
+use crate::observed::Container;
+use crate::plan::{Act, Cause, Decision, WaitingOn, network};
+
+pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
+    let desired = &look.accepted.desired;
+    let Some(network) = network::of(look.input, desired) else {
+        return Decision::Wait(WaitingOn::Network);
+    };
+    let drift = |what: &str| look.input.cause(&look.subject, Cause::Drift { what: what.to_owned() });
+    let detach = |what: &str| {
+        let act = Act::DisconnectNetwork {
+            network: network.name.clone(),
+            container: container.id.to_string(),
+        };
+        Decision::Do(act, drift(what))
+    };
+    match container.networks.get(&network.name) {
+        None => Decision::Do(
+            Act::ConnectNetwork {
+                network: network.id.clone(),
+                container: container.id.clone(),
+                aliases: look.spec.aliases.clone(),
+            },
+            drift("not on its network"),
+        ),
+        // A container that never ran has no id of its network yet.
+        Some(at) if at.network.as_ref().is_some_and(|id| *id != network.id) => {
+            if is_up(container.state) {
+                detach("on a network that was replaced")
+            } else {
+                let (id, name) = (container.id.clone(), container.name.clone());
+                Decision::Do(Act::RemoveContainer { id, name }, drift("its network was replaced"))
+            }
+        }
+        Some(at) => {
+            let known = container.facts.is_some() && !at.aliases.is_empty();
+            let lacks = look.spec.aliases.iter().any(|alias| !at.aliases.contains(alias));
+            if known && lacks && is_up(container.state) {
+                detach("a DNS alias is missing")
+            } else {
+                Decision::Settled
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Why nothing is done about a subject, and until when.
+
+use serde::{Deserialize, Serialize};
+
+use crate::desired::Condition;
+use crate::ident::{HostPort, ResourceName, ServiceName};
+use crate::outcome::PortOwner;
+use crate::time::Timestamp;
+
+/// What a subject waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "camelCase")]
+pub enum WaitingOn {
+    /// The engine has not been listed completely yet, or does not answer.
+    Engine {
+        /// Why.
+        why: String,
+    },
+    /// The spec folder has not been scanned completely yet.
+    Specs,
+    /// An act on it is in flight.
+    InFlight {
+        /// Its verb.
+        verb: String,
+    },
+    /// An act was done and its effect is not seen yet.
+    Effect {
+        /// Its verb.
+        verb: String,
+        /// After this the expectation is dropped.
+        until: Timestamp,
+    },
+    /// The outcome of a call is unknown; a full list will tell.
+    Relist {
+        /// After this the wait ends even without a list.
+        until: Timestamp,
+    },
+    /// A dependency has not come far enough.
+    Dependency {
+        /// Which.
+        service: ServiceName,
+        /// How far it must come.
+        condition: Condition,
+    },
+    /// Its image is being pulled or built, or that failed.
+    Image {
+        /// Reference.
+        reference: String,
+    },
+    /// The network is not there yet.
+    Network,
+    /// A volume is not there yet.
+    Volume {
+        /// Which.
+        name: ResourceName,
+    },
+    /// Its process runs, its probe has not said healthy yet.
+    Probe,
+    /// Its process runs, its probe says unhealthy.
+    Unhealthy,
+    /// A one-shot is running.
+    Completion,
+    /// It failed and is started again after a delay.
+    Backoff {
+        /// When.
+        until: Timestamp,
+        /// Which try comes next, from 1.
+        attempt: u32,
+    },
+    /// A call failed and is tried again after a delay.
+    Retry {
+        /// When.
+        until: Timestamp,
+        /// What failed.
+        failure: Failure,
+    },
+    /// A call failed in a way that repeating does not mend.
+    Failed {
+        /// What failed.
+        failure: Failure,
+    },
+    /// Its restart budget is spent.
+    GaveUp {
+        /// How many restarts were made.
+        restarts: u32,
+    },
+    /// Its restart policy says that it stays down.
+    NotRestarted,
+    /// Strategy `fail`: the host port is taken.
+    Port {
+        /// Which.
+        port: HostPort,
+        /// By whom.
+        owner: PortOwner,
+        /// When it is tried again.
+        until: Timestamp,
+    },
+    /// No port of the range is free.
+    Ports {
+        /// How many were looked at.
+        tried: u32,
+        /// When it is tried again.
+        until: Timestamp,
+    },
+    /// Its name belongs to a container or network that is not ours.
+    Name {
+        /// The name.
+        name: String,
+        /// Who holds it.
+        holder: String,
+        /// When it is tried again.
+        until: Timestamp,
+    },
+    /// Somebody stopped or paused it by hand; it is repaired after a grace.
+    ByHand {
+        /// When.
+        until: Timestamp,
+    },
+    /// A new revision removes it; that waits until the revision has been stable for a while.
+    Stability {
+        /// When.
+        until: Timestamp,
+    },
+    /// Its containers must go first.
+    Containers,
+    /// The engine is removing it already.
+    Removal,
+}
+
+/// A failure as the memory keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// The verb that failed.
+    pub verb: String,
+    /// How.
+    pub error: crate::outcome::ActError,
+    /// When it failed last.
+    pub at: Timestamp,
+    /// How often in a row.
+    pub attempts: u32,
+}
+
+impl WaitingOn {
+    /// When the passing of time alone ends this wait.
+    pub fn until(&self) -> Option<Timestamp> {
+        match self {
+            Self::Effect { until, .. }
+            | Self::Relist { until }
+            | Self::Backoff { until, .. }
+            | Self::Retry { until, .. }
+            | Self::Port { until, .. }
+            | Self::Ports { until, .. }
+            | Self::Name { until, .. }
+            | Self::ByHand { until }
+            | Self::Stability { until } => Some(*until),
+            Self::Engine { .. }
+            | Self::Specs
+            | Self::InFlight { .. }
+            | Self::Dependency { .. }
+            | Self::Image { .. }
+            | Self::Network
+            | Self::Volume { .. }
+            | Self::Probe
+            | Self::Unhealthy
+            | Self::Completion
+            | Self::Failed { .. }
+            | Self::GaveUp { .. }
+            | Self::NotRestarted
+            | Self::Containers
+            | Self::Removal => None,
+        }
+    }
+}
