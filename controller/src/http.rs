@@ -60,7 +60,7 @@ fn routes<C: Commands>(commands: Arc<C>) -> Router {
         .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
         .route("/api/v1/environments/{env}/down", post(down::<C>))
         .route("/api/v1/environments/{env}/retry", post(retry::<C>))
-        .fallback(async || Refusal(StatusCode::NOT_FOUND, StructuredError::new(Code::Internal, "no such path").suggest(&[])))
+        .fallback(async || Refusal::new(StatusCode::NOT_FOUND, "no such path"))
         .with_state(commands)
 }
 
@@ -77,7 +77,14 @@ async fn retry<C: Commands>(State(commands): State<Arc<C>>, Path(env): Path<Stri
 }
 
 /// An error on its way out: the one type of error, as JSON.
-struct Refusal(StatusCode, StructuredError);
+struct Refusal(StatusCode, Box<StructuredError>);
+
+impl Refusal {
+    /// Whoever asked has to ask otherwise.
+    fn new(status: StatusCode, message: &str) -> Self {
+        Self(status, Box::new(StructuredError::new(Code::PrereqMissing, message).suggest(&[])))
+    }
+}
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
@@ -87,12 +94,12 @@ impl IntoResponse for Refusal {
 
 fn checked(env: String) -> Result<EnvName, Refusal> {
     EnvName::new(env).map_err(|error| {
-        Refusal(StatusCode::BAD_REQUEST, StructuredError::new(Code::SpecInvalid, error.to_string()).suggest(&[]))
+        Refusal::new(StatusCode::BAD_REQUEST, &error.to_string())
     })
 }
 
 fn refused(error: StructuredError) -> Refusal {
-    Refusal(StatusCode::CONFLICT, error)
+    Refusal(StatusCode::CONFLICT, Box::new(error))
 }
 
 #[cfg(test)]

@@ -23,17 +23,14 @@ pub(crate) async fn show(mut shown: watch::Receiver<Arc<Shown>>, screen: Option<
     let mut lines = Lines::default();
     loop {
         let now = shown.borrow_and_update().clone();
-        match &screen {
-            Some(screen) => {
-                screen.draw(table::draw(&now, &note, screen.width()));
-                tokio::time::sleep(FRAME).await;
-            }
-            None => {
-                let news: String = lines.news(&now).into_iter().map(|line| line + "\n").collect();
-                // Whoever closed our output has seen enough; the controller works on.
-                if !news.is_empty() && output::data(&news).is_err() {
-                    return;
-                }
+        if let Some(screen) = &screen {
+            screen.draw(table::draw(&now, &note, screen.width()));
+            tokio::time::sleep(FRAME).await;
+        } else {
+            let news = output::lines(lines.news(&now));
+            // Whoever closed our output has seen enough; the controller works on.
+            if !news.is_empty() && output::data(&news).is_err() {
+                return;
             }
         }
         if shown.changed().await.is_err() {

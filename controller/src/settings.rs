@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// State directory [default: ./.argus]
     #[arg(long, global = true, env = "ARGUS_STATE", value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Engine: unix://PATH or tcp://HOST:PORT [default: DOCKER_HOST, the current Docker context, the default socket]
+    /// Engine: `unix://PATH` or `tcp://HOST:PORT` [default: `DOCKER_HOST`, the current Docker context, the default socket]
     #[arg(long, global = true, env = "ARGUS_DOCKER_HOST", value_name = "ENDPOINT")]
     pub(crate) docker_host: Option<String>,
     /// Settings file [default: ./argus.toml, where it is there]

@@ -69,16 +69,16 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     let state = controller.state().clone();
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
-    let (shows, shown) = watch::channel(Arc::<Shown>::default());
-    let (abouts, engine) = watch::channel(None);
+    let (to_show, shown) = watch::channel(Arc::<Shown>::default());
+    let (answers, engine) = watch::channel(None);
     let about = About { started_at: clock::now(), specs: settings.specs.clone(), endpoint: endpoint.clone(), engine };
-    let (handle, running) = controller.start(docker.clone(), Arc::new(View::new(about, shows)));
+    let (handle, running) = controller.start(docker.clone(), Arc::new(View::new(about, to_show)));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
     supervisor.spawn("http", Importance::Useful, {
         let (commands, stop, socket) = (Arc::new(Told(handle.clone())), stop.clone(), http::socket(&state));
         move || serve(socket.clone(), commands.clone(), stop.clone())
     });
-    supervisor.spawn_once("about", Importance::Useful, ask_about(docker, handle.outlooks(), abouts));
+    supervisor.spawn_once("about", Importance::Useful, ask_about(docker, handle.outlooks(), answers));
     let place = settings.specs.display();
     let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");
     if screen.is_none() {
@@ -128,14 +128,14 @@ async fn serve(socket: std::path::PathBuf, commands: Arc<Told>, stop: tokio_util
 async fn ask_about(
     docker: Docker,
     mut outlooks: watch::Receiver<Arc<Outlook>>,
-    abouts: watch::Sender<Option<EngineAbout>>,
+    answers: watch::Sender<Option<EngineAbout>>,
 ) {
     loop {
         if outlooks.wait_for(|outlook| outlook.world.reachable()).await.is_err() {
             return;
         }
         match docker.about().await {
-            Ok(about) => drop(abouts.send_replace(Some(about))),
+            Ok(about) => drop(answers.send_replace(Some(about))),
             Err(error) => tracing::debug!(%error, "engine does not say who it is"),
         }
         if outlooks.wait_for(|outlook| !outlook.world.reachable()).await.is_err() {

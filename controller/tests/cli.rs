@@ -1,5 +1,7 @@
 //! The command line from outside: output, exit codes, what it does with closed pipes. No engine is needed.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends; so do its helpers")]
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

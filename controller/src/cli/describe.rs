@@ -59,7 +59,7 @@ fn text(status: &EnvironmentStatus) -> String {
     section(&mut text, "Services", &services(&status.services));
     section(&mut text, "Ports", &ports(status));
     let complaints = status.complaints.iter().filter(|complaint| !complaint.is_error());
-    let notes: String = complaints.map(|complaint| &complaint.message).chain(&status.notes).map(|n| format!("{n}\n")).collect();
+    let notes = output::lines(complaints.map(|complaint| &complaint.message).chain(&status.notes));
     section(&mut text, "Notes", &notes);
     section(&mut text, "Errors", &status.errors.iter().map(error).collect::<String>());
     text

@@ -46,15 +46,15 @@ impl Down {
             if status::is_alive(&state) {
                 through(&state, &names, self.timeout).await
             } else {
-                alone::take_down(&settings, self.all.then(Vec::new).unwrap_or(envs), self.timeout).await
+                alone::take_down(&settings, if self.all { Vec::new() } else { envs }, self.timeout).await
             }
         })?;
         match self.output {
             Some(Format::Json) => output::json(&serde_json::json!({ "gone": names }))?,
             Some(Format::Yaml) => output::yaml(&serde_json::json!({ "gone": names }))?,
-            Some(Format::Name) => output::data(&names.iter().map(|name| format!("{name}\n")).collect::<String>())?,
+            Some(Format::Name) => output::data(&output::lines(&names))?,
             Some(Format::Table | Format::Wide) | None => {
-                output::data(&names.iter().map(|name| format!("{name} gone\n")).collect::<String>())?;
+                output::data(&output::lines(names.iter().map(|name| format!("{name} gone"))))?;
             }
         }
         Ok(Exit::Done)

@@ -35,7 +35,7 @@ impl Explain {
             None => match format {
                 Format::Json => output::json(&all())?,
                 Format::Yaml => output::yaml(&all())?,
-                Format::Name => output::data(&Code::ALL.iter().map(|code| format!("{code}\n")).collect::<String>())?,
+                Format::Name => output::data(&output::lines(Code::ALL))?,
                 Format::Table | Format::Wide => {
                     let row = |code: &Code| vec![code.to_string(), code.about().summary.to_owned()];
                     let rows: Vec<_> = Code::ALL.iter().map(row).collect();
@@ -81,9 +81,7 @@ fn page(code: Code) -> String {
     let hints = output::hints(&argus_crds::error::StructuredError::new(code, ""));
     if !hints.is_empty() {
         text.push_str("\nwhat to do:\n");
-        for hint in hints {
-            text.push_str(&format!("- {hint}\n"));
-        }
+        text.push_str(&output::lines(hints.iter().map(|hint| format!("- {hint}"))));
     }
     text
 }

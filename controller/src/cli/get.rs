@@ -68,11 +68,11 @@ impl Get {
             Format::Json => output::json(status),
             Format::Yaml => output::yaml(status),
             Format::Name => {
-                let names = status.services.iter().map(|row| format!("{}/{}\n", status.environment, row.name));
-                output::data(&names.collect::<String>())
+                let names = status.services.iter().map(|row| format!("{}/{}", status.environment, row.name));
+                output::data(&output::lines(names))
             }
-            Format::Table => self.print(SERVICES, services(status, false)),
-            Format::Wide => self.print(SERVICES_WIDE, services(status, true)),
+            Format::Table => self.print(SERVICES, &services(status, false)),
+            Format::Wide => self.print(SERVICES_WIDE, &services(status, true)),
         }
     }
 
@@ -80,20 +80,19 @@ impl Get {
         match format {
             Format::Json => output::json(&json!({ "items": all })),
             Format::Yaml => output::yaml(&json!({ "items": all })),
-            Format::Name => output::data(&all.iter().map(|status| status.environment.clone() + "\n").collect::<String>()),
+            Format::Name => output::data(&output::lines(all.iter().map(|status| &status.environment))),
             Format::Table | Format::Wide if all.is_empty() => {
                 output::note("no environments");
                 Ok(())
             }
-            Format::Table => self.print(ENVIRONMENTS, environments(all, false)),
-            Format::Wide => self.print(ENVIRONMENTS_WIDE, environments(all, true)),
+            Format::Table => self.print(ENVIRONMENTS, &environments(all, false)),
+            Format::Wide => self.print(ENVIRONMENTS_WIDE, &environments(all, true)),
         }
     }
 
-    fn print(&self, head: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
+    fn print(&self, head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
         let skip = usize::from(self.no_headers);
-        let lines = table::lines(head, &rows);
-        output::data(&lines.into_iter().skip(skip).map(|line| line + "\n").collect::<String>())
+        output::data(&output::lines(table::lines(head, rows).iter().skip(skip)))
     }
 }
 

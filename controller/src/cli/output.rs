@@ -84,6 +84,12 @@ fn styled(colour: AnsiColor, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// Each on a line of its own.
+pub(crate) fn lines<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    let lines: Vec<String> = items.into_iter().map(|item| item.to_string() + "\n").collect();
+    lines.concat()
+}
+
 /// A number of things, as in `1 service` or `2 services`.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })

@@ -55,7 +55,7 @@ impl Plan {
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&value(&plans))?,
             Format::Yaml => output::yaml(&value(&plans))?,
-            Format::Name => output::data(&plans.iter().map(|(env, _)| format!("{env}\n")).collect::<String>())?,
+            Format::Name => output::data(&output::lines(plans.iter().map(|(env, _)| env)))?,
             Format::Table | Format::Wide => output::data(&text(&plans))?,
         }
         Ok(if refused { Exit::Refused } else { Exit::Done })
@@ -101,25 +101,25 @@ fn tell_refused(book: &SpecBook) -> bool {
 }
 
 fn text(plans: &[Planned]) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for (env, plan) in plans {
         if plan.is_settled() {
-            text.push_str(&format!("{env}: nothing to do\n"));
+            lines.push(format!("{env}: nothing to do"));
             continue;
         }
-        text.push_str(&format!("{env}:\n"));
+        lines.push(format!("{env}:"));
         for step in &plan.steps {
-            text.push_str(&format!("  {} {} ({})\n", output::green(step.act.verb()), step.subject, step.because));
+            lines.push(format!("  {} {} ({})", output::green(step.act.verb()), step.subject, step.because));
         }
         for wait in &plan.waits {
             let told = words(&wait.on);
-            text.push_str(&format!("  {} {}: {}\n", output::yellow("wait"), wait.subject, told.message));
+            lines.push(format!("  {} {}: {}", output::yellow("wait"), wait.subject, told.message));
         }
     }
     if plans.is_empty() {
-        text.push_str("nothing to do\n");
+        lines.push("nothing to do".to_owned());
     }
-    text
+    output::lines(lines)
 }
 
 fn value(plans: &[Planned]) -> Value {

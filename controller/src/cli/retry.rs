@@ -29,7 +29,7 @@ impl Retry {
             }
             Ok(())
         })?;
-        output::data(&self.environments.iter().map(|env| format!("{env} is tried again\n")).collect::<String>())?;
+        output::data(&output::lines(self.environments.iter().map(|env| format!("{env} is tried again"))))?;
         Ok(Exit::Done)
     }
 }

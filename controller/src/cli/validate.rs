@@ -41,7 +41,7 @@ impl Validate {
             Format::Yaml => output::yaml(&value(&all))?,
             Format::Name => {
                 let good = all.iter().filter_map(|file| file.desired.as_ref());
-                output::data(&good.map(|desired| format!("{}\n", desired.env)).collect::<String>())?;
+                output::data(&output::lines(good.map(|desired| &desired.env)))?;
             }
             Format::Table | Format::Wide => show(&all)?,
         }
@@ -80,18 +80,14 @@ fn show(all: &[Looked]) -> Result<(), Failure> {
         if !file.complaints.is_empty() {
             output::note(&complaint::render(&name, &file.text, &file.complaints));
         }
-        let line = match &file.desired {
-            Some(desired) => format!(
-                "{name}: {} environment `{}`, {}, revision {}\n",
-                output::green("ok"),
-                desired.env,
-                output::count(desired.services.len(), "service"),
-                desired.revision.as_str().chars().take(12).collect::<String>(),
-            ),
-            None => {
-                let errors = file.complaints.iter().filter(|complaint| complaint.is_error()).count();
-                format!("{name}: {} {}\n", output::red("refused"), output::count(errors, "error"))
-            }
+        let line = if let Some(desired) = &file.desired {
+            let services = output::count(desired.services.len(), "service");
+            let revision: String = desired.revision.as_str().chars().take(12).collect();
+            let ok = output::green("ok");
+            format!("{name}: {ok} environment `{}`, {services}, revision {revision}\n", desired.env)
+        } else {
+            let errors = file.complaints.iter().filter(|complaint| complaint.is_error()).count();
+            format!("{name}: {} {}\n", output::red("refused"), output::count(errors, "error"))
         };
         output::data(&line)?;
     }

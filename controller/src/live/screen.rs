@@ -59,7 +59,7 @@ impl Inner {
     }
 
     fn show(&mut self) {
-        let text: String = self.visible().iter().map(|line| format!("{line}\n")).collect();
+        let text = crate::cli::output::lines(self.visible());
         drop((&self.term).write_all(text.as_bytes()));
         drop(self.term.flush());
     }

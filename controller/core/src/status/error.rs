@@ -226,9 +226,10 @@ pub fn error_id(
     let tail = hash
         .iter()
         .take(10)
-        .fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
-    let bits = u128::try_from(at.0).unwrap_or(0) % (1 << 48) << 80 | tail;
-    let digit = |place: u32| CROCKFORD[usize::try_from(bits >> (5 * place) & 31).unwrap_or(0)];
+        .fold(0_u128, |bits, byte| (bits << 8) | u128::from(*byte));
+    let time = u128::try_from(at.0).unwrap_or(0) % (1 << 48);
+    let bits = (time << 80) | tail;
+    let digit = |place: u32| CROCKFORD[usize::try_from((bits >> (5 * place)) & 31).unwrap_or(0)];
     (0..26).rev().map(|place| char::from(digit(place))).collect()
 }
 
