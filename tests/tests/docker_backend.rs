@@ -17,7 +17,8 @@ use argus_core::outcome::{ActError, Done, PortOwner};
 use argus_core::plan::{Act, Binding, ContainerSpec};
 use argus_core::time::Timestamp;
 use argus_docker::{Docker, Endpoint};
-use argus_tests::{PrivateEngine, Registry};
+use argus_tests::proxy::Fault;
+use argus_tests::{PrivateEngine, Proxy, Registry};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
@@ -203,6 +204,7 @@ fn running(container: &Container) -> bool {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one life from its beginning to its end")]
 fn every_act_can_be_repeated_and_is_seen() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
@@ -275,7 +277,7 @@ fn every_act_can_be_repeated_and_is_seen() {
         let result = docker.exec(&id, &command).await.expect("exec");
         assert_eq!((result.exit_code, result.output.as_str()), (3, "hello\n"));
         let mut lines: Vec<_> = docker.logs(&id, LogQuery::default()).collect().await;
-        lines.sort_by_key(|line| line.as_ref().map(|line| line.stderr).unwrap_or_default());
+        lines.sort_by_key(|line| line.as_ref().is_ok_and(|line| line.stderr));
         let texts: Vec<_> = lines.into_iter().map(|line| line.expect("a line")).collect();
         assert_eq!(
             texts
@@ -935,6 +937,99 @@ fn a_consumer_that_sleeps_catches_up() {
 }
 
 #[test]
+fn a_broken_wire_gives_honest_outcomes() {
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image(IMAGE, &[]);
+    let proxy = Proxy::start(&engine.scratch("wire").join("docker.sock"), &engine.socket());
+    block(async {
+        let docker = Docker::new(
+            Endpoint::parse(&proxy.host()).expect("an endpoint"),
+            Arc::new(now),
+        );
+        let hands = Hands(docker.clone());
+        let mut eyes = Eyes::open(&docker);
+        eyes.until("a complete list", |world, _| world.synced()).await;
+        let network = hands.network("wire").await;
+        // The answer is lost, the work is done: the next try adopts what the first one made.
+        proxy.inject("POST /containers/create", Fault::CloseAfter, 1);
+        let lost = hands.create("argus-wire-a", spec("wire", "a")).await;
+        assert!(matches!(lost, Err(ActError::Unknown(_))), "{lost:?}");
+        let id = hands.container("argus-wire-a", spec("wire", "a")).await;
+        proxy.inject("POST /containers/*/start", Fault::CloseAfter, 1);
+        assert!(matches!(hands.start(&id).await, Err(ActError::Unknown(_))));
+        assert_eq!(hands.start(&id).await, Ok(Done::Ok));
+        proxy.inject("GET /containers/*/json", Fault::CloseBefore, 1);
+        assert!(
+            matches!(hands.stop(&id).await, Err(ActError::Unreachable(_))),
+            "nothing was done"
+        );
+        eyes.sees(&id, "running", running).await;
+
+        // At rest nothing is written, and nothing is asked but what the watch asks.
+        proxy.reset_counts();
+        let rest = eyes.until("never", |_, _| false);
+        assert!(tokio::time::timeout(Duration::from_secs(12), rest).await.is_err());
+        assert!(proxy.writes().is_empty());
+        let counts = proxy.counts();
+        assert!(
+            counts.values().sum::<usize>() <= 6,
+            "two lists of three calls at most: {counts:?}"
+        );
+
+        let before = eyes.world.last_complete();
+        assert!(proxy.cut("GET /events") > 0);
+        eyes.until("lost", |world, _| !world.reachable()).await;
+        eyes.until("and back at once", |world, _| {
+            world.reachable() && world.last_complete() > before
+        })
+        .await;
+        proxy.refuse();
+        let refused = hands
+            .act(Act::RemoveNetwork {
+                id: network,
+                name: String::new(),
+            })
+            .await;
+        assert!(
+            matches!(refused, Err(ActError::Unreachable(_) | ActError::Unknown(_))),
+            "{refused:?}"
+        );
+        eyes.until("lost again", |world, _| !world.reachable()).await;
+        proxy.heal();
+        eyes.until("found again", |world, _| world.reachable()).await;
+        assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
+    });
+}
+
+#[test]
+fn events_that_stopped_coming_are_noticed() {
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image(IMAGE, &[]);
+    let proxy = Proxy::start(&engine.scratch("mute").join("docker.sock"), &engine.socket());
+    proxy.inject("GET /events", Fault::Hang, 1);
+    block(async {
+        let docker = Docker::new(
+            Endpoint::parse(&proxy.host()).expect("an endpoint"),
+            Arc::new(now),
+        );
+        let hands = Hands(docker.clone());
+        let mut eyes = Eyes::open(&docker);
+        eyes.until("lists need no events", |world, _| world.synced())
+            .await;
+        hands.network("mute").await;
+        let id = hands.container("argus-mute-a", spec("mute", "a")).await;
+        hands.start(&id).await.expect("start");
+        eyes.sees(&id, "found by the next list", running).await;
+        assert!(eyes.world.reachable(), "the engine itself was never away");
+        engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
+        let told = eyes.sees(&id, "told by an event", |container| {
+            container.stopped_by_other.is_some()
+        });
+        assert!(tokio::time::timeout(Duration::from_secs(3), told).await.is_ok());
+    });
+}
+
+#[test]
 fn an_engine_that_goes_and_comes_back_is_followed() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
@@ -961,10 +1056,9 @@ fn an_engine_that_goes_and_comes_back_is_followed() {
         .await;
         engine.freeze();
         docker.look_again();
-        let frozen = tokio::time::timeout(LIMIT, docker.ping())
-            .await
-            .expect("a ping has a deadline");
-        assert!(frozen.is_err());
+        // A stop signal takes a moment to reach every thread.
+        let frozen = tokio::time::timeout(LIMIT, async { while docker.ping().await.is_ok() {} }).await;
+        assert!(frozen.is_ok(), "a ping has a deadline");
         eyes.until("a frozen engine is lost", |world, _| !world.reachable())
             .await;
         engine.thaw();

@@ -69,7 +69,7 @@ pub(super) struct Session {
     failures: u32,
     /// Looked at since the list was announced: newer than whatever it shows of them.
     looked_at: BTreeSet<ObjectId>,
-    /// Changed in a list although no event had told so.
+    /// New or changed in a list although no event had told so.
     suspects: BTreeSet<ContainerId>,
 }
 
@@ -276,7 +276,7 @@ impl Session {
             }
             let told = self.dirty.concerns(&id);
             let (container, look) = known.listed(listed);
-            if look == Look::Changed && !told {
+            if look != Look::Not && !told {
                 self.suspects.insert(container.id.clone());
             }
             if look != Look::Not {
@@ -322,9 +322,10 @@ impl Session {
             facts.and_then(|facts| facts.started_at),
             facts.and_then(|facts| facts.finished_at),
         ];
-        let Some(changed) = times.into_iter().flatten().max() else {
-            return;
-        };
+        let changed = times
+            .into_iter()
+            .flatten()
+            .fold(container.created_at, Timestamp::max);
         let now = (self.shared.now)();
         if changed > self.subscribed_at && now.since(changed) > EVENTS_LATE {
             tracing::warn!(container = %container.name, "no event told of a change: subscribing again");
