@@ -31,7 +31,7 @@ pub fn images(engine: &PrivateEngine) {
 /// Three services, web -> api -> db; `web` is published on the host port `port`.
 #[must_use]
 pub fn shop(project: &str, port: u16, greeting: &str) -> String {
-    let health = "{ path: /healthz, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
+    let health = "{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
     format!(
         r#"version: "1"
 project: {{ name: {project} }}
