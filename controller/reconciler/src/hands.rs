@@ -149,3 +149,7 @@ async fn keep_log(path: std::path::PathBuf, mut log: String, error: Option<&ActE
         tracing::warn!(%error, "cannot keep the log of a pull or build");
     }
 }
+
+#[cfg(test)]
+#[path = "hands/tests.rs"]
+mod tests;

@@ -57,3 +57,68 @@ fn take(world: &mut World, sighting: Sighting) -> bool {
     world.apply(sighting);
     worth
 }
+
+#[cfg(test)]
+mod tests {
+    use argus_core::labels::{ENVIRONMENT, MANAGED};
+    use argus_core::observed::{Network, Object};
+    use argus_core::time::Timestamp;
+    use futures::channel::mpsc::unbounded;
+
+    use super::*;
+    use crate::fake::Fake;
+
+    fn network(id: &str) -> Sighting {
+        let id = argus_core::ident::NetworkId::new(id).unwrap();
+        let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        Sighting::Saw(Object::Network(Arc::new(Network {
+            name: id.to_string(),
+            id,
+            labels,
+            created_at: Timestamp(1),
+        })))
+    }
+
+    #[tokio::test]
+    async fn half_of_the_first_list_is_not_shown() {
+        let (sight, sightings) = unbounded();
+        let (worlds, mut seen) = watch::channel(Arc::<World>::default());
+        let stop = CancellationToken::new();
+        let story = async {
+            for sighting in [Sighting::Found(Timestamp(1)), Sighting::ListBegan, network("a")] {
+                sight.unbounded_send(sighting).unwrap();
+                // Every task that can run does, so that the informer meets a pause after each sighting.
+                for _ in 0..4 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            assert!(
+                seen.borrow_and_update().reachable(),
+                "an engine that answers is told at once"
+            );
+            sight.unbounded_send(network("b")).unwrap();
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!seen.has_changed().unwrap());
+            sight.unbounded_send(Sighting::ListDone).unwrap();
+            seen.changed().await.unwrap();
+            let world = seen.borrow_and_update().clone();
+            assert!(world.synced());
+            for id in ["a", "b"] {
+                assert!(
+                    world
+                        .network(&argus_core::ident::NetworkId::new(id).unwrap())
+                        .is_some()
+                );
+            }
+            stop.cancel();
+        };
+        let backend = Arc::new(Fake::seeing(sightings.boxed()));
+        tokio::join!(run(backend, worlds, stop.clone()), story);
+    }
+}

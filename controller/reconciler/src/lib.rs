@@ -1,6 +1,8 @@
 //! Tasks, channels and time around the brain: eyes publish, the brain decides, hands act.
 
 pub mod clock;
+#[cfg(test)]
+mod fake;
 pub mod handle;
 pub mod hands;
 pub mod identity;

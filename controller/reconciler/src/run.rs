@@ -9,6 +9,8 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Site};
 use argus_core::memory::Memory;
+use argus_core::observed::World;
+use argus_core::probe::HealthBook;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +32,9 @@ use crate::{identity, informer, keeper, prober, specs, status_writer};
 const LOCK_LOOK: Duration = Duration::from_secs(5);
 /// What the other tasks get to end after the acts in flight had their grace.
 const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// What the prober looks at.
+type Eyes = (watch::Receiver<Arc<SpecBook>>, watch::Receiver<Arc<World>>);
 
 /// What a controller is started with.
 #[derive(Debug, Clone)]
@@ -173,37 +178,19 @@ impl Controller {
             Importance::Critical,
             watch_lock(lock.clone(), stop.clone()),
         );
-        let rules = rules(&options, &site);
-        supervisor.spawn("specs", Importance::Critical, {
-            let stop = stop.clone();
-            move || specs::run(rules.clone(), kept.clone(), books.clone(), clock, stop.clone())
-        });
+        start_specs(&supervisor, rules(&options, &site), (kept, books), clock, &stop);
         // The engine is watched by one watch for the life of the process: it cannot be made twice.
         supervisor.spawn_once(
             "informer",
             Importance::Critical,
             informer::run(backend.clone(), worlds, stop.clone()),
         );
-        supervisor.spawn("prober", Importance::Critical, {
-            let places = Places {
-                publish_address: options.publish_address,
-                engine_host: options.engine_host,
-            };
-            let (backend, specs, worlds) = (backend.clone(), specs_seen.clone(), worlds_seen.clone());
-            let stop = stop.clone();
-            move || {
-                let (backend, specs, worlds) = (backend.clone(), specs.clone(), worlds.clone());
-                prober::run(
-                    backend,
-                    specs,
-                    worlds,
-                    healths.clone(),
-                    places,
-                    clock,
-                    stop.clone(),
-                )
-            }
-        });
+        let places = Places {
+            publish_address: options.publish_address,
+            engine_host: options.engine_host,
+        };
+        let eyes = (specs_seen.clone(), worlds_seen.clone());
+        start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
         supervisor.spawn_once(
             "memory",
             Importance::Critical,
@@ -276,6 +263,43 @@ impl Running {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+fn start_specs(
+    supervisor: &Supervisor,
+    rules: Rules,
+    (kept, books): (watch::Sender<Kept>, watch::Sender<Arc<SpecBook>>),
+    clock: Clock,
+    stop: &CancellationToken,
+) {
+    let stop = stop.clone();
+    supervisor.spawn("specs", Importance::Critical, move || {
+        specs::run(rules.clone(), kept.clone(), books.clone(), clock, stop.clone())
+    });
+}
+
+fn start_prober<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    eyes: Eyes,
+    healths: watch::Sender<Arc<HealthBook>>,
+    places: Places,
+    clock: Clock,
+    stop: &CancellationToken,
+) {
+    let (backend, stop) = (backend.clone(), stop.clone());
+    supervisor.spawn("prober", Importance::Critical, move || {
+        let (specs, worlds) = eyes.clone();
+        prober::run(
+            backend.clone(),
+            specs,
+            worlds,
+            healths.clone(),
+            places,
+            clock,
+            stop.clone(),
+        )
+    });
 }
 
 fn rules(options: &Options, site: &Site) -> Rules {

@@ -3,55 +3,16 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use argus_backend::{About, ExecResult, LogLine, LogQuery, Progress};
-use argus_core::ident::{ContainerId, EnvName};
-use argus_core::observed::Sighting;
-use argus_core::outcome::{ActError, Done};
-use argus_core::plan::Act;
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use argus_core::ident::EnvName;
 
 use super::*;
+use crate::fake::Fake;
 use crate::handle::CommandError;
 use crate::lock::LockError;
 use crate::outlook::Mode;
 use crate::status_writer::EnvFiles;
 
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// An engine on which nothing is, and that refuses everything.
-struct Idle;
-
-impl Backend for Idle {
-    fn watch(&self) -> BoxStream<'static, Sighting> {
-        let list = [
-            Sighting::Found(crate::clock::now()),
-            Sighting::ListBegan,
-            Sighting::ListDone,
-        ];
-        futures::stream::iter(list)
-            .chain(futures::stream::pending())
-            .boxed()
-    }
-
-    fn look_again(&self) {}
-
-    async fn act(&self, _: &Act, _: &dyn Progress) -> Result<Done, ActError> {
-        Err(ActError::Rejected("idle".to_owned()))
-    }
-
-    fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>> {
-        futures::stream::empty().boxed()
-    }
-
-    async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActError> {
-        Err(ActError::Gone)
-    }
-
-    async fn about(&self) -> Result<About, ActError> {
-        Ok(About::default())
-    }
-}
 
 struct View;
 
@@ -92,9 +53,7 @@ fn options(dir: &std::path::Path) -> Options {
 async fn until(handle: &Handle, what: &str, is: impl Fn(&Outlook) -> bool) -> Arc<Outlook> {
     let mut outlooks = handle.outlooks();
     let waited = tokio::time::timeout(LIMIT, outlooks.wait_for(|outlook| is(outlook))).await;
-    waited
-        .map(|found| found.unwrap().clone())
-        .unwrap_or_else(|_| panic!("{what}"))
+    waited.map_or_else(|_| panic!("{what}"), |found| found.unwrap().clone())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,7 +71,7 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
         StateError::Held(LockError::Held { holder, .. }) => assert_eq!(holder.run, site.run),
         other => panic!("{other}"),
     }
-    let (handle, running) = controller.start(Idle, Arc::new(View));
+    let (handle, running) = controller.start(Fake::empty(), Arc::new(View));
     let up = |outlook: &Outlook| outlook.is_complete() && outlook.mode == Mode::Full;
     until(&handle, "up", |outlook| {
         up(outlook) && outlook.specs.environments.contains_key(&shop)
@@ -125,9 +84,9 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     );
     handle.down(shop.clone()).await.unwrap();
     until(&handle, "down", |outlook| outlook.down.contains_key(&shop)).await;
-    let stop = running.stop_token();
+    let token = running.stop_token();
     let ended = tokio::join!(tokio::time::timeout(LIMIT, running.ended()), async {
-        stop.cancel()
+        token.cancel();
     })
     .0;
     assert_eq!(ended.unwrap(), Ok(()));
@@ -145,7 +104,7 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     assert!(controller.ended_cleanly() && !state.clean_shutdown().exists());
     assert_eq!(controller.site().controller, site.controller);
     assert_ne!(controller.site().run, site.run);
-    let (handle, running) = controller.start(Idle, Arc::new(View));
+    let (handle, running) = controller.start(Fake::empty(), Arc::new(View));
     let outlook = until(&handle, "up again", up).await;
     assert!(outlook.specs.environments.contains_key(&shop) && outlook.down.contains_key(&shop));
     handle.retry(shop.clone()).await.unwrap();
@@ -163,7 +122,7 @@ async fn a_lost_lock_ends_the_controller_with_its_name() {
     std::fs::create_dir(dir.path().join("specs")).unwrap();
     let (_handle, running) = Controller::open(options(dir.path()))
         .unwrap()
-        .start(Idle, Arc::new(View));
+        .start(Fake::empty(), Arc::new(View));
     std::fs::remove_file(StateDir::at(dir.path().join("state")).lock()).unwrap();
     let died = tokio::time::timeout(LIMIT, running.ended())
         .await

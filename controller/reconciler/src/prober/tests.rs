@@ -6,7 +6,24 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{http, tcp};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use argus_core::ident::ContainerId;
+use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
+use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Sighting, World};
+use argus_core::probe::{HealthBook, Verdict};
+use argus_core::time::Timestamp;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Places, http, tcp};
+use crate::clock::Clock;
+use crate::fake::Fake;
+use crate::specs::SpecBook;
+use crate::specs::admission::Admission;
+use crate::specs::judge::{Judge, Reading};
 
 /// A server on a free port that handles one connection.
 async fn once<F, T>(handle: F) -> (SocketAddr, tokio::task::JoinSet<()>)
@@ -76,4 +93,128 @@ async fn a_port_that_accepts_and_hangs_up_is_a_proxy_without_a_service() {
         .local_addr()
         .unwrap();
     assert!(!tcp::probe(free).await.good);
+}
+
+/// A book with one service that is probed by a command.
+fn book() -> SpecBook {
+    let spec = "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n      healthcheck:\n        type: exec\n        command: [\"true\"]\n        interval: 10s\n        retries: 2\n        startPeriod: 1s\n";
+    let reading = Reading {
+        path: Path::new("/specs/e2e.yaml"),
+        name: "e2e.yaml",
+        bytes: spec.as_bytes(),
+        variables: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        uuid: String::new(),
+        first_seen: Timestamp(1),
+    };
+    let judged = Admission::default().judge(&reading);
+    assert!(judged.desired.is_some(), "{:#?}", judged.complaints);
+    let mut book = SpecBook::default();
+    book.judged(Path::new("e2e.yaml"), None, judged, Timestamp(1));
+    book
+}
+
+fn world(state: ContainerState, started_at: i64) -> World {
+    let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "api")];
+    let labels = labels
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let facts = Facts {
+        started_at: Some(Timestamp(started_at)),
+        finished_at: None,
+        exit_code: 0,
+        oom_killed: false,
+        error: String::new(),
+        health: None,
+        config: Config::default(),
+    };
+    let container = Container {
+        id: ContainerId::new("c").unwrap(),
+        name: "shop-api".to_owned(),
+        labels,
+        image: "nginx:1".to_owned(),
+        state,
+        created_at: Timestamp(1),
+        networks: BTreeMap::new(),
+        facts: Some(facts),
+        stopped_by_other: None,
+    };
+    let mut world = World::default();
+    for sighting in [
+        Sighting::Found(Timestamp(1)),
+        Sighting::ListBegan,
+        Sighting::Saw(Object::Container(Arc::new(container))),
+        Sighting::ListDone,
+    ] {
+        world.apply(sighting);
+    }
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
+    let clock = Clock::virtual_from(Timestamp(1_000_000));
+    let fake = Fake::empty();
+    *fake.exits.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
+    let (_specs, specs_seen) = watch::channel(Arc::new(book()));
+    let (worlds, worlds_seen) = watch::channel(Arc::new(world(ContainerState::Running, 1_000_000)));
+    let (healths, mut seen) = watch::channel(Arc::<HealthBook>::default());
+    let stop = CancellationToken::new();
+    let places = Places {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let prober = super::run(
+        Arc::new(fake),
+        specs_seen,
+        worlds_seen,
+        healths,
+        places,
+        clock,
+        stop.clone(),
+    );
+    let story = async {
+        let mut flips = Vec::new();
+        for _ in 0..4 {
+            seen.changed().await.unwrap();
+            let book = seen.borrow_and_update().clone();
+            let health = &book[&ContainerId::new("c").unwrap()];
+            assert_eq!(health.started_at, Some(Timestamp(1_000_000)));
+            flips.push((health.verdict, clock.now().since(Timestamp(1_000_000)).as_secs()));
+        }
+        let expected = [
+            (Verdict::Starting, 0),
+            (Verdict::Healthy, 0),
+            (Verdict::Unhealthy, 30),
+            (Verdict::Healthy, 40),
+        ];
+        assert_eq!(flips, expected);
+        worlds.send_replace(Arc::new(world(ContainerState::Running, 1_050_000)));
+        seen.changed().await.unwrap();
+        let mut health = seen
+            .borrow_and_update()
+            .get(&ContainerId::new("c").unwrap())
+            .cloned();
+        while health.is_none() {
+            seen.changed().await.unwrap();
+            health = seen
+                .borrow_and_update()
+                .get(&ContainerId::new("c").unwrap())
+                .cloned();
+        }
+        assert_eq!(
+            health.unwrap().started_at,
+            Some(Timestamp(1_050_000)),
+            "a new run has a verdict of its own"
+        );
+        worlds.send_replace(Arc::new(world(ContainerState::Exited, 1_050_000)));
+        seen.wait_for(|book| book.is_empty()).await.unwrap();
+        stop.cancel();
+    };
+    let both = async { tokio::join!(prober, story) };
+    // Of the paused clock: a flip that never comes ends the test at once.
+    tokio::time::timeout(Duration::from_secs(600), both)
+        .await
+        .unwrap();
 }
