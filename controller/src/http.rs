@@ -140,8 +140,8 @@ mod tests {
             assert!(matches!(bad, client::ClientError::Refused(_)));
             stop.cancel();
         };
-        let (served, ()) = tokio::join!(server, talk);
-        served.unwrap();
+        let (ended, ()) = tokio::join!(server, talk);
+        ended.unwrap();
         assert!(!path.exists());
         assert!(matches!(client::get(&path, "/healthz").await, Err(client::ClientError::Away(_))));
     }

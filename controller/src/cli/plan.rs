@@ -1,11 +1,15 @@
 //! `argus plan`: what a controller would do now, and why.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_core::brain::{Brain, Inputs, Site};
+use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
-use argus_core::plan as core;
+use argus_core::observed::World;
+use argus_core::plan::{self as core, Subject};
+use argus_core::probe::HealthBook;
 use argus_core::status::words;
 use argus_crds::complaint;
 use argus_reconciler::clock;
@@ -33,8 +37,16 @@ pub(crate) struct Plan {
     pub(crate) output: Option<Format>,
 }
 
-/// One environment's steps and waits.
-type Planned = (EnvName, Arc<core::Plan>);
+/// What lies ahead of one environment.
+#[derive(Debug, Default)]
+struct Road {
+    /// The plan of this moment; none where nothing is desired or seen.
+    plan: Arc<core::Plan>,
+    /// Every step from here to rest, those of this moment first.
+    steps: Vec<core::Step>,
+}
+
+type Roads = BTreeMap<EnvName, Road>;
 
 impl Plan {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
@@ -50,13 +62,13 @@ impl Plan {
         }
         let refused = tell_refused(&book);
         let site = Site { controller: identity, run: String::new(), publish_address: settings.publish_address };
-        let mut plans = super::block_on(plans(&settings, &book, site, remembered))?;
-        plans.retain(|(env, _)| self.environment.as_deref().is_none_or(|wanted| wanted == env.as_str()));
+        let mut roads = super::block_on(roads(&settings, &book, site, remembered))?;
+        roads.retain(|env, _| self.environment.as_deref().is_none_or(|wanted| wanted == env.as_str()));
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&value(&plans))?,
-            Format::Yaml => output::yaml(&value(&plans))?,
-            Format::Name => output::data(&output::lines(plans.iter().map(|(env, _)| env)))?,
-            Format::Table | Format::Wide => output::data(&text(&plans))?,
+            Format::Json => output::json(&value(&roads))?,
+            Format::Yaml => output::yaml(&value(&roads))?,
+            Format::Name => output::data(&output::lines(roads.keys()))?,
+            Format::Table | Format::Wide => output::data(&text(&roads))?,
         }
         Ok(if refused { Exit::Refused } else { Exit::Done })
     }
@@ -66,25 +78,43 @@ fn peek<T: Default + serde::de::DeserializeOwned>(path: &std::path::Path) -> T {
     std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
-async fn plans(
+async fn roads(
     settings: &Settings,
     book: &SpecBook,
     site: Site,
     remembered: Remembered,
-) -> Result<Vec<Planned>, Failure> {
-    let eyes = Eyes::open(&wire::docker(settings)?, None).await?;
+) -> Result<Roads, Failure> {
+    let world = Eyes::open(&wire::docker(settings)?, None).await?.world;
     let memory = Memory { environments: remembered.environments, ..Memory::default() };
     let mut specs = book.environments.clone();
     specs.retain(|env, accepted| remembered.down.get(env) != Some(&accepted.desired.revision));
-    let inputs = Inputs {
-        specs: &specs,
-        scanned: true,
-        world: &eyes.world,
-        health: &std::collections::BTreeMap::new(),
-        now: clock::now(),
-    };
-    let turn = Brain::new(site, memory).turn(&inputs);
-    Ok(turn.plans.into_iter().collect())
+    let (brain, now) = (Brain::new(site, memory), clock::now());
+    let health = HealthBook::new();
+    let inputs = Inputs { specs: &specs, scanned: true, world: &world, health: &health, now };
+    let plans = brain.clone().turn(&inputs).plans;
+    let mut roads: Roads =
+        plans.into_iter().map(|(env, plan)| (env, Road { plan, steps: Vec::new() })).collect();
+    for step in core::forecast::forecast(brain, &specs, &world, &health, now) {
+        if let Some(env) = whose(&step.subject, &specs, &world) {
+            roads.entry(env).or_default().steps.push(step);
+        }
+    }
+    Ok(roads)
+}
+
+/// The environment that a subject belongs to; of a shared image the first that wants it.
+fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &World) -> Option<EnvName> {
+    match subject {
+        Subject::Service { environment, .. }
+        | Subject::Network { environment }
+        | Subject::Volume { environment, .. } => Some(environment.clone()),
+        Subject::Image { key } => specs.iter().find_map(|(env, accepted)| {
+            let mut images = accepted.desired.services.values().map(|service| service.image.reference());
+            images.any(|reference| key.starts_with(reference)).then(|| env.clone())
+        }),
+        Subject::StrayContainer { id } => Some(world.container(id)?.owner()?.environment),
+        Subject::StrayNetwork { id } => Some(world.network(id)?.owner()?.environment),
+    }
 }
 
 fn tell_refused(book: &SpecBook) -> bool {
@@ -100,41 +130,49 @@ fn tell_refused(book: &SpecBook) -> bool {
     refused
 }
 
-fn text(plans: &[Planned]) -> String {
+fn text(roads: &Roads) -> String {
     let mut lines = Vec::new();
-    for (env, plan) in plans {
-        if plan.is_settled() {
+    for (env, Road { plan, steps }) in roads {
+        if steps.is_empty() && plan.is_settled() {
             lines.push(format!("{env}: nothing to do"));
             continue;
         }
-        lines.push(format!("{env}:"));
-        for step in &plan.steps {
+        lines.push(format!("{env}: {}", output::count(steps.len(), "step")));
+        for step in steps {
             lines.push(format!("  {} {} ({})", output::green(step.act.verb()), step.subject, step.because));
         }
         for wait in &plan.waits {
             let told = words(&wait.on);
-            lines.push(format!("  {} {}: {}", output::yellow("wait"), wait.subject, told.message));
+            lines.push(format!("  {} {}: {}", output::yellow("waits now"), wait.subject, told.message));
         }
     }
-    if plans.is_empty() {
+    if roads.is_empty() {
         lines.push("nothing to do".to_owned());
     }
     output::lines(lines)
 }
 
-fn value(plans: &[Planned]) -> Value {
-    let one = |(env, plan): &Planned| {
-        let steps = plan.steps.iter().map(|step| {
-            json!({ "subject": step.subject, "verb": step.act.verb(), "because": step.because, "cause": step.because.to_string() })
-        });
+fn value(roads: &Roads) -> Value {
+    let step = |step: &core::Step, now: bool| {
+        json!({
+            "subject": step.subject,
+            "verb": step.act.verb(),
+            "because": step.because,
+            "why": step.because.to_string(),
+            "now": now,
+        })
+    };
+    let one = |(env, Road { plan, steps }): (&EnvName, &Road)| {
+        let is_now = |it: &core::Step| plan.steps.iter().any(|now| now.subject == it.subject && now.because == it.because);
+        let steps: Vec<Value> = steps.iter().map(|it| step(it, is_now(it))).collect();
         let waits = plan.waits.iter().map(|wait| json!({ "subject": wait.subject, "waitingOn": words(&wait.on) }));
         json!({
             "environment": env,
             "revision": plan.revision,
-            "settled": plan.is_settled(),
-            "steps": steps.collect::<Vec<_>>(),
+            "settled": steps.is_empty() && plan.is_settled(),
+            "steps": steps,
             "waits": waits.collect::<Vec<_>>(),
         })
     };
-    json!({ "environments": plans.iter().map(one).collect::<Vec<_>>() })
+    json!({ "environments": roads.iter().map(one).collect::<Vec<_>>() })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_crds::status::{EnvironmentStatus, Phase};
+use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, Truth};
 use argus_reconciler::clock;
 use argus_reconciler::state::StateDir;
 use clap::{Args, ValueEnum};
@@ -119,7 +119,8 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     let worst = status.errors.first().cloned();
     let refused = status.revision.is_none() && worst.as_ref().is_some_and(|error| Exit::of(error.code) == Exit::Refused);
     // What is said of an engine that is away may be old; what is said of a file is not.
-    if status.phase != Phase::Failed || (status.stale && !refused) {
+    let lost = status.phase == Phase::Failed || (status.phase == Phase::Degraded && has_lost(status));
+    if !lost || (status.stale && !refused) {
         return Ok(());
     }
     let exit = if refused { Exit::Refused } else { Exit::GaveUp };
@@ -133,6 +134,12 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     })
 }
 
+/// A service of it is given up, and it is one that counts: an optional one makes nothing `Degraded`.
+fn has_lost(status: &EnvironmentStatus) -> bool {
+    let blocked = status.conditions.iter().any(|it| it.kind == "Blocked" && it.status == Truth::True);
+    blocked && status.services.iter().any(|row| row.state == ServiceState::Failed)
+}
+
 fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Duration) -> Failure {
     let word = match goal {
         Goal::Ready => "ready",
@@ -141,7 +148,7 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
     let one = |(name, status): &(String, Option<EnvironmentStatus>)| match status {
         None => format!("`{name}` has no status"),
         Some(status) if goal == Goal::Gone => format!("`{name}` is {:?}", status.phase),
-        Some(status) => format!("`{name}` is {:?} and waits for {}", status.phase, waits(status)),
+        Some(status) => format!("`{name}` is {:?}: {}", status.phase, waits(status)),
     };
     let told = if left.is_empty() {
         "there is no environment".to_owned()

@@ -58,7 +58,7 @@ fn of_controller(status: &ControllerStatus) -> Vec<(String, String)> {
 fn of_service(row: &ServiceStatus) -> String {
     let good = matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     let tail = match &row.waiting_on {
-        Some(on) => format!(" waits for {}", on.message),
+        Some(on) => format!(": {}", on.message),
         None if good && !row.ports.is_empty() => format!(" {}", addresses(row)),
         None => String::new(),
     };
@@ -116,7 +116,7 @@ mod tests {
             };
             lines.news(&Shown { environments: BTreeMap::from([("shop".to_owned(), status)]), ..Shown::default() })
         };
-        assert_eq!(news(&web, Phase::Progressing), ["shop/web Pulling waits for layer 1/7", "shop Progressing"]);
+        assert_eq!(news(&web, Phase::Progressing), ["shop/web Pulling: layer 1/7", "shop Progressing"]);
         web.waiting_on = Some(pulls("layer 2/7"));
         assert!(news(&web, Phase::Progressing).is_empty());
         web.state = ServiceState::Ready;

@@ -115,9 +115,10 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> Facts<'a> {
         .map(AsRef::as_ref)
         .filter(mine)
         .max_by_key(rank);
-    let subject = Subject::Service {
-        environment: input.env.clone(),
-        service: name.clone(),
+    // What nobody desires is acted on container by container.
+    let subject = match container.filter(|_| desired.is_none()) {
+        Some(stray) => Subject::StrayContainer { id: stray.id.clone() },
+        None => Subject::Service { environment: input.env.clone(), service: name.clone() },
     };
     let memory = input.memory.services.get(name);
     Facts {

@@ -493,6 +493,8 @@ fn terminating() {
     });
     let status = shop.status();
     assert_eq!(status.phase, Phase::Terminating);
+    let told = &status.services[0].waiting_on.as_ref().unwrap().message;
+    assert_eq!(told, "its container is being stopped (environment removed)");
     golden("terminating", &status);
 }
 

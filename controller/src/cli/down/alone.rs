@@ -9,7 +9,7 @@ use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::outcome::{ActError, Done};
-use argus_core::plan::{Step, WaitingOn};
+use argus_core::plan::{Step, Subject, WaitingOn};
 use argus_crds::error::Code;
 use argus_docker::Docker;
 use argus_reconciler::clock::{self, Clock};
@@ -72,7 +72,7 @@ impl Work {
         loop {
             let turn = self.turn();
             for step in turn.begin {
-                output::note(&format!("{} {} ({})", step.act.verb(), step.subject, step.because));
+                output::note(&format!("{} {} ({})", step.act.verb(), name(&step.subject, &self.eyes.world), step.because));
                 acts.push(act(self.docker.clone(), step));
             }
             if turn.look_again {
@@ -91,7 +91,7 @@ impl Work {
             tokio::select! {
                 Some((step, outcome)) = acts.next() => {
                     if let Err(error) = &outcome {
-                        output::note(&format!("{} {}: {error}", step.act.verb(), step.subject));
+                        output::note(&format!("{} {}: {error}", step.act.verb(), name(&step.subject, &self.eyes.world)));
                     }
                     self.brain.finished(&step, &outcome, &self.eyes.world, clock.now());
                 }
@@ -117,6 +117,16 @@ async fn act(docker: Docker, step: Step) -> (Step, Result<Done, ActError>) {
     let acted = tokio::time::timeout(limit, docker.act(&step.act, &())).await;
     let outcome = acted.unwrap_or_else(|_| Err(ActError::Unknown(format!("deadline of {} s passed", limit.as_secs()))));
     (step, outcome)
+}
+
+/// A subject by its name, where it is seen: ids say little to people.
+fn name(subject: &Subject, world: &World) -> String {
+    let named = match subject {
+        Subject::StrayContainer { id } => world.container(id).map(|container| format!("container `{}`", container.name)),
+        Subject::StrayNetwork { id } => world.network(id).map(|network| format!("network `{}`", network.name)),
+        Subject::Service { .. } | Subject::Network { .. } | Subject::Volume { .. } | Subject::Image { .. } => None,
+    };
+    named.unwrap_or_else(|| subject.to_string())
 }
 
 /// Named volumes may stay: whether they do is the brain's decision, which is settled by then.
