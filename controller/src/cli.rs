@@ -30,7 +30,13 @@ pub(crate) use get::{ports, waits};
 
 /// Keeps Docker test environments as their e2e.yaml says.
 #[derive(Debug, Parser)]
-#[command(name = "argus", version, propagate_version = true, disable_help_subcommand = false, max_term_width = 110)]
+#[command(
+    name = "argus",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = false,
+    max_term_width = 110
+)]
 struct Cli {
     #[command(flatten)]
     options: Options,
@@ -76,7 +82,11 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => {
             // Help and version go to stdout; whoever closed it has seen enough.
             let _ignored = error.print();
-            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
+            return if error.use_stderr() {
+                Exit::Usage.into()
+            } else {
+                Exit::Done.into()
+            };
         }
     };
     match cli.options.color {
@@ -123,7 +133,9 @@ impl Verb {
             Self::Down(down) => down.output,
             Self::Retry(retry) => retry.output,
             Self::Explain(explain) => explain.output,
-            Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => None,
+            Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
+                None
+            }
         };
         output == Some(output::Format::Json)
     }

@@ -56,7 +56,9 @@ impl Exit {
     pub(crate) fn of(code: Code) -> Self {
         match code {
             Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::Refused,
-            Code::DockerUnavailable | Code::CircuitOpen | Code::ConnectionLost | Code::ApiTooOld => Self::Unreachable,
+            Code::DockerUnavailable | Code::CircuitOpen | Code::ConnectionLost | Code::ApiTooOld => {
+                Self::Unreachable
+            }
             Code::Timeout => Self::Late,
             Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
             Code::LeaseHeld => Self::Held,
@@ -85,7 +87,11 @@ impl Failure {
     /// A failure with the exit code of its error.
     pub(crate) fn new(error: StructuredError) -> Self {
         let exit = Exit::of(error.code);
-        Self::Error { error: Box::new(error), exit, hint: None }
+        Self::Error {
+            error: Box::new(error),
+            exit,
+            hint: None,
+        }
     }
 
     /// A failure of a kind, in words.
@@ -95,7 +101,9 @@ impl Failure {
 
     /// The command line asks for what cannot be.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::of(Code::SpecInvalid, message).exit(Exit::Usage).hint("argus help")
+        Self::of(Code::SpecInvalid, message)
+            .exit(Exit::Usage)
+            .hint("argus help")
     }
 
     /// A fault of the system around us, with its chain of causes.
@@ -114,7 +122,11 @@ impl Failure {
     /// The same failure with what to do.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         match self {
-            Self::Error { error, exit, .. } => Self::Error { error, exit, hint: Some(hint.into()) },
+            Self::Error { error, exit, .. } => Self::Error {
+                error,
+                exit,
+                hint: Some(hint.into()),
+            },
             Self::BrokenPipe => self,
         }
     }
@@ -122,7 +134,11 @@ impl Failure {
     /// The same failure without the suggestions of its code.
     pub(crate) fn quiet(self) -> Self {
         match self {
-            Self::Error { error, exit, hint } => Self::Error { error: Box::new(error.suggest(&[])), exit, hint },
+            Self::Error { error, exit, hint } => Self::Error {
+                error: Box::new(error.suggest(&[])),
+                exit,
+                hint,
+            },
             Self::BrokenPipe => self,
         }
     }

@@ -35,9 +35,15 @@ pub(crate) trait Commands: Send + Sync + 'static {
 }
 
 /// Serves until it is stopped.
-pub(crate) async fn serve<C: Commands>(path: PathBuf, commands: Arc<C>, stop: CancellationToken) -> io::Result<()> {
+pub(crate) async fn serve<C: Commands>(
+    path: PathBuf,
+    commands: Arc<C>,
+    stop: CancellationToken,
+) -> io::Result<()> {
     let listener = bind(&path)?;
-    let served = axum::serve(listener, routes(commands)).with_graceful_shutdown(stop.cancelled_owned()).await;
+    let served = axum::serve(listener, routes(commands))
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await;
     // Whoever finds no socket knows that nobody listens.
     drop(std::fs::remove_file(&path));
     served
@@ -64,16 +70,30 @@ fn routes<C: Commands>(commands: Arc<C>) -> Router {
         .with_state(commands)
 }
 
-async fn down<C: Commands>(State(commands): State<Arc<C>>, Path(env): Path<String>) -> Result<Response, Refusal> {
+async fn down<C: Commands>(
+    State(commands): State<Arc<C>>,
+    Path(env): Path<String>,
+) -> Result<Response, Refusal> {
     let env = checked(env)?;
     commands.down(env.clone()).await.map_err(refused)?;
-    Ok((StatusCode::ACCEPTED, Json(json!({ "environment": env, "accepted": "down" }))).into_response())
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(json!({ "environment": env, "accepted": "down" })),
+    )
+        .into_response())
 }
 
-async fn retry<C: Commands>(State(commands): State<Arc<C>>, Path(env): Path<String>) -> Result<Response, Refusal> {
+async fn retry<C: Commands>(
+    State(commands): State<Arc<C>>,
+    Path(env): Path<String>,
+) -> Result<Response, Refusal> {
     let env = checked(env)?;
     commands.retry(env.clone()).await.map_err(refused)?;
-    Ok((StatusCode::ACCEPTED, Json(json!({ "environment": env, "accepted": "retry" }))).into_response())
+    Ok((
+        StatusCode::ACCEPTED,
+        Json(json!({ "environment": env, "accepted": "retry" })),
+    )
+        .into_response())
 }
 
 /// An error on its way out: the one type of error, as JSON.
@@ -82,7 +102,10 @@ struct Refusal(StatusCode, Box<StructuredError>);
 impl Refusal {
     /// Whoever asked has to ask otherwise.
     fn new(status: StatusCode, message: &str) -> Self {
-        Self(status, Box::new(StructuredError::new(Code::PrereqMissing, message).suggest(&[])))
+        Self(
+            status,
+            Box::new(StructuredError::new(Code::PrereqMissing, message).suggest(&[])),
+        )
     }
 }
 
@@ -93,9 +116,7 @@ impl IntoResponse for Refusal {
 }
 
 fn checked(env: String) -> Result<EnvName, Refusal> {
-    EnvName::new(env).map_err(|error| {
-        Refusal::new(StatusCode::BAD_REQUEST, &error.to_string())
-    })
+    EnvName::new(env).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, &error.to_string()))
 }
 
 fn refused(error: StructuredError) -> Refusal {
@@ -132,17 +153,31 @@ mod tests {
             }
             let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o600);
-            client::post(&path, "/api/v1/environments/shop/down").await.unwrap();
-            let held = client::post(&path, "/api/v1/environments/shop/retry").await.unwrap_err();
-            let client::ClientError::Refused(error) = held else { panic!("{held:?}") };
-            assert_eq!((error.code, error.environment.as_deref()), (Code::Held, Some("shop")));
-            let bad = client::post(&path, "/api/v1/environments/Shop/down").await.unwrap_err();
+            client::post(&path, "/api/v1/environments/shop/down")
+                .await
+                .unwrap();
+            let held = client::post(&path, "/api/v1/environments/shop/retry")
+                .await
+                .unwrap_err();
+            let client::ClientError::Refused(error) = held else {
+                panic!("{held:?}")
+            };
+            assert_eq!(
+                (error.code, error.environment.as_deref()),
+                (Code::Held, Some("shop"))
+            );
+            let bad = client::post(&path, "/api/v1/environments/Shop/down")
+                .await
+                .unwrap_err();
             assert!(matches!(bad, client::ClientError::Refused(_)));
             stop.cancel();
         };
         let (ended, ()) = tokio::join!(server, talk);
         ended.unwrap();
         assert!(!path.exists());
-        assert!(matches!(client::get(&path, "/healthz").await, Err(client::ClientError::Away(_))));
+        assert!(matches!(
+            client::get(&path, "/healthz").await,
+            Err(client::ClientError::Away(_))
+        ));
     }
 }

@@ -25,7 +25,13 @@ pub(crate) struct Options {
     #[arg(long, global = true, env = "ARGUS_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
     /// Colour: always, never, or where a terminal takes it
-    #[arg(long, global = true, env = "ARGUS_COLOR", value_name = "WHEN", default_value = "auto")]
+    #[arg(
+        long,
+        global = true,
+        env = "ARGUS_COLOR",
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
     pub(crate) color: Colour,
 }
 
@@ -110,18 +116,34 @@ impl Settings {
     /// Puts flags and variables (clap has them together already) over the file over the defaults.
     pub(crate) fn resolve(options: &Options, specs: &SpecOptions) -> Result<Self, Failure> {
         let file = read(options.config.as_deref())?;
-        let AdmissionOptions { strict, env_allow, allow_mount } = specs.admission.clone();
+        let AdmissionOptions {
+            strict,
+            env_allow,
+            allow_mount,
+        } = specs.admission.clone();
         let listed = |flags: Vec<String>, file: Option<Vec<String>>| {
-            if flags.is_empty() { file.unwrap_or_default() } else { flags }
+            if flags.is_empty() {
+                file.unwrap_or_default()
+            } else {
+                flags
+            }
         };
-        let mounts = if allow_mount.is_empty() { file.allow_mount.unwrap_or_default() } else { allow_mount };
+        let mounts = if allow_mount.is_empty() {
+            file.allow_mount.unwrap_or_default()
+        } else {
+            allow_mount
+        };
         let or = |flag: &Option<PathBuf>, file: Option<PathBuf>, default: &str| {
             flag.clone().or(file).unwrap_or_else(|| PathBuf::from(default))
         };
         Ok(Self {
             specs: or(&specs.specs, file.specs, "./environments"),
             state: or(&options.state, file.state, "./.argus"),
-            docker_host: options.docker_host.clone().filter(|host| !host.is_empty()).or(file.docker_host),
+            docker_host: options
+                .docker_host
+                .clone()
+                .filter(|host| !host.is_empty())
+                .or(file.docker_host),
             publish_address: specs
                 .publish_address
                 .or(file.publish_address)
@@ -138,7 +160,9 @@ fn read(named: Option<&Path>) -> Result<File, Failure> {
     let path = named.unwrap_or_else(|| Path::new("argus.toml"));
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => return Ok(File::default()),
+        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(File::default());
+        }
         Err(error) => {
             let message = format!("cannot read settings `{}`: {error}", path.display());
             return Err(Failure::of(Code::PrereqMissing, message).exit(Exit::Usage));
@@ -158,15 +182,29 @@ mod tests {
     fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("argus.toml");
-        std::fs::write(&config, "specs = \"from-file\"\nstrict = true\nlog-format = \"json\"\n").unwrap();
-        let options = Options { config: Some(config.clone()), state: Some("flag".into()), ..Options::default() };
+        std::fs::write(
+            &config,
+            "specs = \"from-file\"\nstrict = true\nlog-format = \"json\"\n",
+        )
+        .unwrap();
+        let options = Options {
+            config: Some(config.clone()),
+            state: Some("flag".into()),
+            ..Options::default()
+        };
         let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
         assert_eq!(settings.specs, Path::new("from-file"));
         assert_eq!(settings.state, Path::new("flag"));
         assert!(settings.strict && settings.log_format == LogFormat::Json);
         assert_eq!(settings.publish_address, IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let flags = SpecOptions { specs: Some("flag".into()), ..SpecOptions::default() };
-        assert_eq!(Settings::resolve(&options, &flags).unwrap().specs, Path::new("flag"));
+        let flags = SpecOptions {
+            specs: Some("flag".into()),
+            ..SpecOptions::default()
+        };
+        assert_eq!(
+            Settings::resolve(&options, &flags).unwrap().specs,
+            Path::new("flag")
+        );
         std::fs::write(&config, "spec = \"typo\"\n").unwrap();
         assert!(Settings::resolve(&options, &flags).is_err());
     }

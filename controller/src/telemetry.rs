@@ -11,11 +11,19 @@ use crate::settings::LogFormat;
 /// Turns logging on; `usual` is the level where `ARGUS_LOG` says nothing.
 pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&Screen>) {
     let filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    let writer = Writer { screen: screen.cloned() };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let writer = Writer {
+        screen: screen.cloned(),
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer);
     // A second start (in tests) keeps the first.
     let _already = match format {
-        LogFormat::Human => builder.with_ansi(colours()).with_target(false).compact().try_init(),
+        LogFormat::Human => builder
+            .with_ansi(colours())
+            .with_target(false)
+            .compact()
+            .try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
 }
@@ -41,7 +49,10 @@ impl<'a> MakeWriter<'a> for Writer {
     type Writer = Line;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line { screen: self.screen.clone(), bytes: Vec::new() }
+        Line {
+            screen: self.screen.clone(),
+            bytes: Vec::new(),
+        }
     }
 }
 

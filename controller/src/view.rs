@@ -40,7 +40,11 @@ pub(crate) struct View {
 impl View {
     /// A view that tells `shown` what it wrote.
     pub(crate) fn new(about: About, shown: watch::Sender<Arc<Shown>>) -> Self {
-        Self { about, round: Mutex::default(), shown }
+        Self {
+            about,
+            round: Mutex::default(),
+            shown,
+        }
     }
 }
 
@@ -51,7 +55,11 @@ impl StatusView for View {
             (owner.controller == outlook.site.controller).then_some(owner.environment)
         });
         let desired = outlook.specs.environments.keys().cloned();
-        let planned = outlook.plans.iter().filter(|(_, plan)| !plan.is_settled()).map(|(env, _)| env.clone());
+        let planned = outlook
+            .plans
+            .iter()
+            .filter(|(_, plan)| !plan.is_settled())
+            .map(|(env, _)| env.clone());
         let mut all: BTreeSet<EnvName> = desired.chain(ours).chain(planned).collect();
         all.retain(|env| !is_down_for_good(outlook, env));
         all.extend(refused(outlook).filter_map(|(_, entry)| named(entry)));
@@ -61,7 +69,10 @@ impl StatusView for View {
     fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
         let previous: Option<EnvironmentStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
         let status = status(env, outlook, previous.as_ref());
-        let files = EnvFiles { json: json(&status), env: env_file(&status.port_mappings) };
+        let files = EnvFiles {
+            json: json(&status),
+            env: env_file(&status.port_mappings),
+        };
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         round.insert(env.to_string(), status);
         files
@@ -73,16 +84,25 @@ impl StatusView for View {
         let previous: Option<ControllerStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
         let controller = controller::status(outlook, &environments, &self.about, previous.as_ref());
         let text = json(&controller);
-        self.shown.send_replace(Arc::new(Shown { environments, controller }));
+        self.shown.send_replace(Arc::new(Shown {
+            environments,
+            controller,
+        }));
         text
     }
 }
 
 fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>) -> EnvironmentStatus {
-    let accepted = outlook.specs.environments.get(env).filter(|_| !outlook.down.contains_key(env));
+    let accepted = outlook
+        .specs
+        .environments
+        .get(env)
+        .filter(|_| !outlook.down.contains_key(env));
     let holder = outlook.specs.file_of(env);
     let file = holder.or_else(|| refused(outlook).find(|(_, entry)| named(entry).as_ref() == Some(env)));
-    let path = file.map(|(path, _)| path.display().to_string()).unwrap_or_default();
+    let path = file
+        .map(|(path, _)| path.display().to_string())
+        .unwrap_or_default();
     let rejected = file.and_then(|(_, entry)| rejection(&path, entry));
     let (nothing, nothing_seen) = (EnvMemory::default(), Arc::default());
     environment(&StatusInput {
@@ -113,7 +133,10 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
 fn is_down_for_good(outlook: &Outlook, env: &EnvName) -> bool {
     let settled = outlook.plans.get(env).is_none_or(|plan| plan.is_settled());
     // Named volumes stay behind unless the file said otherwise.
-    let gone = outlook.world.of(env).is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
+    let gone = outlook
+        .world
+        .of(env)
+        .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
     outlook.down.contains_key(env) && settled && gone
 }
 
@@ -123,7 +146,12 @@ fn refused(outlook: &Outlook) -> impl Iterator<Item = (&Path, &FileEntry)> {
         Standing::Rejected | Standing::Conflict { .. } => entry.holds.is_none(),
         Standing::Unread | Standing::Accepted => false,
     };
-    outlook.specs.files.iter().filter(move |(_, entry)| without(entry)).map(|(path, entry)| (path.as_path(), entry))
+    outlook
+        .specs
+        .files
+        .iter()
+        .filter(move |(_, entry)| without(entry))
+        .map(|(path, entry)| (path.as_path(), entry))
 }
 
 /// The environment that a refused file speaks of, as far as that can be told.
@@ -144,7 +172,11 @@ fn rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
         Standing::Unread | Standing::Accepted => return None,
     };
     let is_refused = entry.complaints.iter().any(Complaint::is_error);
-    is_refused.then_some(Rejection { spec_path: path, code, complaints: &entry.complaints })
+    is_refused.then_some(Rejection {
+        spec_path: path,
+        code,
+        complaints: &entry.complaints,
+    })
 }
 
 fn json<T: Serialize>(value: &T) -> String {

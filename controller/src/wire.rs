@@ -49,11 +49,13 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
             });
             Failure::new(StructuredError::new(Code::LeaseHeld, chain(error)).details(details))
         }
-        StateError::InsideSpecs { .. } => {
-            Failure::of(Code::PrereqMissing, chain(error)).exit(Exit::Usage).hint("give `--state` another place")
-        }
+        StateError::InsideSpecs { .. } => Failure::of(Code::PrereqMissing, chain(error))
+            .exit(Exit::Usage)
+            .hint("give `--state` another place"),
         StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
-            Failure::of(Code::PrereqMissing, chain(error)).exit(Exit::Unexpected).hint("make it writable for this user")
+            Failure::of(Code::PrereqMissing, chain(error))
+                .exit(Exit::Unexpected)
+                .hint("make it writable for this user")
         }
     }
 }
@@ -65,20 +67,30 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     let engine_host = host_of(&endpoint).await;
     let docker = Docker::new(endpoint, Arc::new(clock::now));
     let endpoint = docker.endpoint();
-    let controller = Controller::open(options(&settings, &times, engine_host)).map_err(|error| state_failure(&error))?;
+    let controller =
+        Controller::open(options(&settings, &times, engine_host)).map_err(|error| state_failure(&error))?;
     let state = controller.state().clone();
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
     let (to_show, shown) = watch::channel(Arc::<Shown>::default());
     let (answers, engine) = watch::channel(None);
-    let about = About { started_at: clock::now(), specs: settings.specs.clone(), endpoint: endpoint.clone(), engine };
+    let about = About {
+        started_at: clock::now(),
+        specs: settings.specs.clone(),
+        endpoint: endpoint.clone(),
+        engine,
+    };
     let (handle, running) = controller.start(docker.clone(), Arc::new(View::new(about, to_show)));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
     supervisor.spawn("http", Importance::Useful, {
         let (commands, stop, socket) = (Arc::new(Told(handle.clone())), stop.clone(), http::socket(&state));
         move || serve(socket.clone(), commands.clone(), stop.clone())
     });
-    supervisor.spawn_once("about", Importance::Useful, ask_about(docker, handle.outlooks(), answers));
+    supervisor.spawn_once(
+        "about",
+        Importance::Useful,
+        ask_about(docker, handle.outlooks(), answers),
+    );
     let place = settings.specs.display();
     let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");
     if screen.is_none() {
@@ -105,7 +117,10 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
         allow_mounts: reading::allow_mounts(settings),
         publish_address: settings.publish_address,
         engine_host,
-        deadlines: Deadlines { quick: times.timeout_quick, heavy: times.timeout_heavy },
+        deadlines: Deadlines {
+            quick: times.timeout_quick,
+            heavy: times.timeout_heavy,
+        },
         stop_grace: times.stop_grace,
         clock: Clock::system(),
     }
@@ -113,9 +128,14 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
 
 /// Where published ports are reached, when the engine is not on this host.
 async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
-    let Endpoint::Tcp(address) = endpoint else { return None };
+    let Endpoint::Tcp(address) = endpoint else {
+        return None;
+    };
     let mut found = tokio::net::lookup_host(address.as_str()).await.ok()?;
-    found.next().map(|address| address.ip()).filter(|ip| !ip.is_loopback())
+    found
+        .next()
+        .map(|address| address.ip())
+        .filter(|ip| !ip.is_loopback())
 }
 
 async fn serve(socket: std::path::PathBuf, commands: Arc<Told>, stop: tokio_util::sync::CancellationToken) {
@@ -131,14 +151,22 @@ async fn ask_about(
     answers: watch::Sender<Option<EngineAbout>>,
 ) {
     loop {
-        if outlooks.wait_for(|outlook| outlook.world.reachable()).await.is_err() {
+        if outlooks
+            .wait_for(|outlook| outlook.world.reachable())
+            .await
+            .is_err()
+        {
             return;
         }
         match docker.about().await {
             Ok(about) => drop(answers.send_replace(Some(about))),
             Err(error) => tracing::debug!(%error, "engine does not say who it is"),
         }
-        if outlooks.wait_for(|outlook| !outlook.world.reachable()).await.is_err() {
+        if outlooks
+            .wait_for(|outlook| !outlook.world.reachable())
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -161,8 +189,8 @@ fn refusal(error: &CommandError) -> StructuredError {
     match error {
         CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string()).retry_after(1),
         CommandError::Stopped => StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]),
-        CommandError::Unknown(env) => {
-            StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]).environment(env.as_str())
-        }
+        CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
+            .suggest(&[])
+            .environment(env.as_str()),
     }
 }

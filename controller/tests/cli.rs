@@ -1,12 +1,17 @@
 //! The command line from outside: output, exit codes, what it does with closed pipes. No engine is needed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends; so do its helpers")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on ends; so do its helpers"
+)]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{Condition, ControllerStatus, EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
+use argus_crds::status::{
+    Condition, ControllerStatus, EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth,
+};
 use serde_json::Value;
 
 /// A folder with a state directory and a specs folder in it.
@@ -40,9 +45,16 @@ impl Home {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {
             command.env_remove(name);
         }
-        command.env("ARGUS_STATE", self.path("state")).env("ARGUS_SPECS", self.path("specs"));
-        command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock").env_remove("DOCKER_CONTEXT");
-        command.current_dir(self.dir.path()).stdin(Stdio::null()).args(args);
+        command
+            .env("ARGUS_STATE", self.path("state"))
+            .env("ARGUS_SPECS", self.path("specs"));
+        command
+            .env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+            .env_remove("DOCKER_CONTEXT");
+        command
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .args(args);
         command
     }
 
@@ -64,10 +76,18 @@ fn err(output: &Output) -> String {
 }
 
 fn shop(phase: Phase) -> EnvironmentStatus {
-    let ready = if phase == Phase::Ready { Truth::True } else { Truth::False };
+    let ready = if phase == Phase::Ready {
+        Truth::True
+    } else {
+        Truth::False
+    };
     let web = ServiceStatus {
         name: "web".to_owned(),
-        state: if phase == Phase::Ready { ServiceState::Ready } else { ServiceState::Pulling },
+        state: if phase == Phase::Ready {
+            ServiceState::Ready
+        } else {
+            ServiceState::Pulling
+        },
         ..ServiceStatus::default()
     };
     EnvironmentStatus {
@@ -105,19 +125,31 @@ fn a_good_file_is_ok_and_a_bad_one_tells_all_that_is_wrong() {
     home.spec("e2e.yaml", GOOD);
     let good = home.run(&["validate", "specs"]);
     assert_eq!(code(&good), 0, "{}{}", out(&good), err(&good));
-    assert!(out(&good).contains("ok environment `shop`, 1 service,"), "{}", out(&good));
+    assert!(
+        out(&good).contains("ok environment `shop`, 1 service,"),
+        "{}",
+        out(&good)
+    );
 
     home.spec("e2e.yaml", "version: '1.0'\nproject:\n  name: shop\nservice:\n  name: web\n  container:\n    name: shop-web\n    ports: ['x']\n");
     for target in ["specs", "specs/e2e.yaml"] {
         let bad = home.run(&["validate", target]);
         assert_eq!(code(&bad), 3, "{}", err(&bad));
         assert!(out(&bad).contains("refused"), "{}", out(&bad));
-        assert!(err(&bad).contains("e2e.yaml:") && err(&bad).contains(" | "), "{}", err(&bad));
+        assert!(
+            err(&bad).contains("e2e.yaml:") && err(&bad).contains(" | "),
+            "{}",
+            err(&bad)
+        );
     }
     let bad = home.run(&["validate", "specs", "-o", "json"]);
     let value: Value = serde_json::from_slice(&bad.stdout).unwrap();
     assert_eq!((code(&bad), &value["accepted"]), (3, &Value::Bool(false)));
-    assert!(value["files"][0]["complaints"].as_array().is_some_and(|complaints| !complaints.is_empty()));
+    assert!(
+        value["files"][0]["complaints"]
+            .as_array()
+            .is_some_and(|complaints| !complaints.is_empty())
+    );
 }
 
 #[test]
@@ -128,7 +160,16 @@ fn unknown_keys_warn_and_strict_refuses_them() {
     assert_eq!(code(&usual), 0, "{}", err(&usual));
     assert!(err(&usual).contains("warning: "), "{}", err(&usual));
     assert_eq!(code(&home.run(&["validate", "--strict"])), 3);
-    assert_eq!(code(&home.command(&["validate"]).env("ARGUS_STRICT", "true").output().unwrap()), 3);
+    assert_eq!(
+        code(
+            &home
+                .command(&["validate"])
+                .env("ARGUS_STRICT", "true")
+                .output()
+                .unwrap()
+        ),
+        3
+    );
     std::fs::write(home.path("argus.toml"), "strict = true\n").unwrap();
     assert_eq!(code(&home.run(&["validate"])), 3);
     std::fs::write(home.path("argus.toml"), "strikt = true\n").unwrap();
@@ -157,7 +198,10 @@ fn schemas_and_completions_are_printed() {
     }
     assert!(out(&home.run(&["schema", "crd"])).contains("CustomResourceDefinition"));
     for shell in ["bash", "zsh", "fish"] {
-        assert!(out(&home.run(&["completions", shell])).contains("argus"), "{shell}");
+        assert!(
+            out(&home.run(&["completions", shell])).contains("argus"),
+            "{shell}"
+        );
     }
 }
 
@@ -184,12 +228,27 @@ fn get_and_describe_read_the_status_files_and_say_that_nobody_keeps_them() {
     assert_eq!((code(&none), out(&none).as_str()), (0, ""));
     assert!(err(&none).contains("no environments"));
     home.status(&shop(Phase::Progressing));
-    let controller = ControllerStatus { as_of: "2026-01-01T00:00:00.000Z".to_owned(), ..ControllerStatus::default() };
-    std::fs::write(home.path("state/controller.json"), serde_json::to_vec(&controller).unwrap()).unwrap();
+    let controller = ControllerStatus {
+        as_of: "2026-01-01T00:00:00.000Z".to_owned(),
+        ..ControllerStatus::default()
+    };
+    std::fs::write(
+        home.path("state/controller.json"),
+        serde_json::to_vec(&controller).unwrap(),
+    )
+    .unwrap();
     let table = home.run(&["get"]);
     assert!(out(&table).starts_with("NAME   PHASE "), "{}", out(&table));
-    assert!(out(&table).lines().all(|line| line == line.trim_end() && !line.contains('\u{1b}')));
-    assert!(err(&table).contains("controller is not running since 2026-01-01"), "{}", err(&table));
+    assert!(
+        out(&table)
+            .lines()
+            .all(|line| line == line.trim_end() && !line.contains('\u{1b}'))
+    );
+    assert!(
+        err(&table).contains("controller is not running since 2026-01-01"),
+        "{}",
+        err(&table)
+    );
     assert_eq!(out(&home.run(&["get", "-o", "name"])), "shop\n");
     assert_eq!(out(&home.run(&["get", "shop", "-o", "name"])), "shop/web\n");
     let list: Value = serde_json::from_slice(&home.run(&["get", "-o", "json"]).stdout).unwrap();
@@ -199,7 +258,10 @@ fn get_and_describe_read_the_status_files_and_say_that_nobody_keeps_them() {
     assert!(out(&home.run(&["get", "shop", "-o", "yaml"])).contains("environment: shop"));
     assert!(out(&home.run(&["get", "shop", "-o", "wide"])).contains("IMAGE"));
     let told = out(&home.run(&["describe", "shop"]));
-    assert!(told.contains("Waits for:") && told.contains("Conditions:"), "{told}");
+    assert!(
+        told.contains("Waits for:") && told.contains("Conditions:"),
+        "{told}"
+    );
     let missing = home.run(&["get", "shpo"]);
     assert_eq!(code(&missing), 1);
     assert!(err(&missing).contains("there are: shop"), "{}", err(&missing));
@@ -210,11 +272,16 @@ fn get_and_describe_read_the_status_files_and_say_that_nobody_keeps_them() {
 fn describe_shows_errors_with_what_to_do() {
     let home = Home::new();
     let mut status = shop(Phase::Failed);
-    let error = StructuredError::new(Code::ImageNotFound, "image not found: web:1").environment("shop").service("web");
+    let error = StructuredError::new(Code::ImageNotFound, "image not found: web:1")
+        .environment("shop")
+        .service("web");
     status.errors.push(error);
     home.status(&status);
     let told = out(&home.run(&["describe", "shop"]));
-    assert!(told.contains("IMAGE_NOT_FOUND web: image not found: web:1") && told.contains("hint: "), "{told}");
+    assert!(
+        told.contains("IMAGE_NOT_FOUND web: image not found: web:1") && told.contains("hint: "),
+        "{told}"
+    );
 }
 
 #[test]
@@ -222,15 +289,28 @@ fn wait_ends_with_the_code_that_tells_how() {
     let home = Home::new();
     home.status(&shop(Phase::Ready));
     assert_eq!(code(&home.run(&["wait", "shop"])), 0);
-    assert_eq!(code(&home.run(&["wait", "--all", "--for", "ready", "--timeout", "5s"])), 0);
+    assert_eq!(
+        code(&home.run(&["wait", "--all", "--for", "ready", "--timeout", "5s"])),
+        0
+    );
     assert_eq!(code(&home.run(&["wait", "gone", "--for", "gone"])), 0);
     home.status(&shop(Phase::Progressing));
     let late = home.run(&["wait", "shop", "--timeout", "200ms"]);
     assert_eq!(code(&late), 5);
-    assert!(err(&late).contains("image `web:1` is being pulled"), "{}", err(&late));
-    assert_eq!(code(&home.run(&["wait", "shop", "--for", "gone", "--timeout", "200ms"])), 5);
+    assert!(
+        err(&late).contains("image `web:1` is being pulled"),
+        "{}",
+        err(&late)
+    );
+    assert_eq!(
+        code(&home.run(&["wait", "shop", "--for", "gone", "--timeout", "200ms"])),
+        5
+    );
     let mut failed = shop(Phase::Failed);
-    failed.errors.push(StructuredError::new(Code::ContainerRestartExhausted, "gave up after 3 restarts"));
+    failed.errors.push(StructuredError::new(
+        Code::ContainerRestartExhausted,
+        "gave up after 3 restarts",
+    ));
     home.status(&failed);
     let gave_up = home.run(&["wait", "shop", "-o", "json"]);
     assert_eq!(code(&gave_up), 6);
@@ -243,7 +323,11 @@ fn wait_ends_with_the_code_that_tells_how() {
 fn wait_notices_a_change_while_it_waits() {
     let home = Home::new();
     home.status(&shop(Phase::Progressing));
-    let mut waiting = home.command(&["wait", "shop", "--timeout", "60s"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut waiting = home
+        .command(&["wait", "shop", "--timeout", "60s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     assert!(waiting.try_wait().unwrap().is_none());
     home.status(&shop(Phase::Ready));
     assert!(waiting.wait().unwrap().success());
@@ -252,7 +336,13 @@ fn wait_notices_a_change_while_it_waits() {
 #[test]
 fn usage_is_2_and_help_is_0() {
     let home = Home::new();
-    for args in [&["bogus"][..], &["get", "--bogus"], &["wait"], &["run", "--publish-address", "x"], &[]] {
+    for args in [
+        &["bogus"][..],
+        &["get", "--bogus"],
+        &["wait"],
+        &["run", "--publish-address", "x"],
+        &[],
+    ] {
         assert_eq!(code(&home.run(args)), 2, "{args:?}");
     }
     assert_eq!(code(&home.run(&["--help"])), 0);
@@ -263,10 +353,20 @@ fn usage_is_2_and_help_is_0() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let home = Home::new();
-    for args in [&["schema"][..], &["explain"], &["completions", "zsh"], &["explain", "-o", "json"]] {
+    for args in [
+        &["schema"][..],
+        &["explain"],
+        &["completions", "zsh"],
+        &["explain", "-o", "json"],
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let status = home.command(args).stdout(writer).stderr(Stdio::null()).status().unwrap();
+        let status = home
+            .command(args)
+            .stdout(writer)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
         assert_eq!(status.code(), Some(0), "{args:?}");
     }
 }
@@ -284,14 +384,26 @@ fn the_engine_out_of_reach_is_exit_4() {
     let home = Home::new();
     let logs = home.run(&["logs", "shop"]);
     assert_eq!(code(&logs), 4, "{}", err(&logs));
-    assert!(err(&logs).contains("error: ") && err(&logs).contains("hint: "), "{}", err(&logs));
+    assert!(
+        err(&logs).contains("error: ") && err(&logs).contains("hint: "),
+        "{}",
+        err(&logs)
+    );
 }
 
 #[test]
 fn a_demo_service_answers_and_ends_as_it_was_told() {
     let home = Home::new();
     assert_eq!(code(&home.run(&["demo-service", "--run-once"])), 0);
-    let crash = home.run(&["demo-service", "--listen", "127.0.0.1:0", "--crash-after", "50ms", "--exit-with", "42"]);
+    let crash = home.run(&[
+        "demo-service",
+        "--listen",
+        "127.0.0.1:0",
+        "--crash-after",
+        "50ms",
+        "--exit-with",
+        "42",
+    ]);
     assert_eq!(code(&crash), 42);
 }
 
@@ -299,7 +411,10 @@ fn a_demo_service_answers_and_ends_as_it_was_told() {
 fn a_state_directory_that_is_not_there_is_an_empty_one() {
     let home = Home::new();
     let state = home.path("nowhere");
-    let get = home.command(&["get", "--state", state.to_str().unwrap()]).output().unwrap();
+    let get = home
+        .command(&["get", "--state", state.to_str().unwrap()])
+        .output()
+        .unwrap();
     assert_eq!(code(&get), 0);
     assert!(!Path::new(&state).exists());
 }
@@ -316,7 +431,12 @@ impl Drop for Running {
 
 impl Running {
     fn start(home: &Home) -> (Self, impl Iterator<Item = String>) {
-        let mut child = home.command(&["run"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = home
+            .command(&["run"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let lines = std::io::BufReader::new(child.stdout.take().unwrap());
         (Self(child), std::io::BufRead::lines(lines).map(Result::unwrap))
     }
@@ -333,14 +453,24 @@ fn run_without_an_engine_says_so_works_on_and_stops_cleanly() {
     let home = Home::new();
     home.spec("e2e.yaml", GOOD);
     let (running, mut lines) = Running::start(&home);
-    let mut told = |wanted: &str| lines.find(|line| line.contains(wanted)).unwrap_or_else(|| panic!("no line with {wanted}"));
+    let mut told = |wanted: &str| {
+        lines
+            .find(|line| line.contains(wanted))
+            .unwrap_or_else(|| panic!("no line with {wanted}"))
+    };
     told("the engine does not answer");
     told("shop/web");
     let status = home.run(&["get", "shop", "-o", "json"]);
     assert!(!err(&status).contains("not running"), "{}", err(&status));
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["phase"], "Pending");
-    assert!(status["services"][0]["waitingOn"]["message"].as_str().unwrap().contains("engine"), "{status:#}");
+    assert!(
+        status["services"][0]["waitingOn"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("engine"),
+        "{status:#}"
+    );
 
     let second = home.run(&["run"]);
     assert_eq!(code(&second), 7, "{}", err(&second));

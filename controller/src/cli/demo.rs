@@ -54,11 +54,15 @@ impl DemoService {
             output::note(&format!("{}: {}", self.greeting, reached(&self.depends_on).await));
             return Ok(0);
         }
-        let listener =
-            TcpListener::bind(self.listen).await.map_err(|error| fault(&format!("cannot listen on {}", self.listen), error))?;
+        let listener = TcpListener::bind(self.listen)
+            .await
+            .map_err(|error| fault(&format!("cannot listen on {}", self.listen), error))?;
         output::note(&format!("listening on {}", self.listen));
         let shared = Arc::new((self.greeting, self.depends_on));
-        let app = Router::new().route("/", get(hello)).route("/healthz", get(async || "ok\n")).with_state(shared);
+        let app = Router::new()
+            .route("/", get(hello))
+            .route("/healthz", get(async || "ok\n"))
+            .with_state(shared);
         let stopped = stop.clone().cancelled_owned();
         let crash = async move {
             match self.crash_after {
@@ -82,9 +86,18 @@ impl DemoService {
 
 async fn hello(State(shared): State<Arc<(String, Vec<String>)>>) -> impl IntoResponse {
     let reached = reached(&shared.1).await;
-    let all = reached.as_object().is_none_or(|map| map.values().all(|answer| answer == "ok"));
-    let status = if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(json!({ "greeting": shared.0, "dependsOn": reached })))
+    let all = reached
+        .as_object()
+        .is_none_or(|map| map.values().all(|answer| answer == "ok"));
+    let status = if all {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (
+        status,
+        Json(json!({ "greeting": shared.0, "dependsOn": reached })),
+    )
 }
 
 async fn reached(urls: &[String]) -> Value {
@@ -108,7 +121,11 @@ async fn ask(url: &str) -> std::io::Result<()> {
         (None, rest) => (false, rest.unwrap_or(url)),
     };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let address = if host.contains(':') {
+        host.to_owned()
+    } else {
+        format!("{host}:80")
+    };
     let mut stream = TcpStream::connect(&address).await?;
     if !http {
         return Ok(());
@@ -119,5 +136,9 @@ async fn ask(url: &str) -> std::io::Result<()> {
     stream.read_exact(&mut answer).await?;
     let good = answer.starts_with(b"HTTP/1.") && matches!(answer[9], b'2' | b'3');
     let said = || String::from_utf8_lossy(&answer[9..]).into_owned();
-    if good { Ok(()) } else { Err(std::io::Error::other(format!("status {}", said()))) }
+    if good {
+        Ok(())
+    } else {
+        Err(std::io::Error::other(format!("status {}", said())))
+    }
 }

@@ -51,17 +51,34 @@ fn text(status: &EnvironmentStatus) -> String {
     field("Waits for", &get::waits(status));
     field("Spec", &status.spec_path);
     field("Revision", status.revision.as_deref().unwrap_or_default());
-    field("Observed", status.observed_revision.as_deref().unwrap_or_default());
-    field("Last good", status.last_good_revision.as_deref().unwrap_or_default());
+    field(
+        "Observed",
+        status.observed_revision.as_deref().unwrap_or_default(),
+    );
+    field(
+        "Last good",
+        status.last_good_revision.as_deref().unwrap_or_default(),
+    );
     field("Mode", &format!("{:?}", status.mode));
-    field("As of", &format!("{}{}", status.as_of, if status.stale { " (stale)" } else { "" }));
+    field(
+        "As of",
+        &format!("{}{}", status.as_of, if status.stale { " (stale)" } else { "" }),
+    );
     section(&mut text, "Conditions", &conditions(status));
     section(&mut text, "Services", &services(&status.services));
     section(&mut text, "Ports", &ports(status));
     let complaints = status.complaints.iter().filter(|complaint| !complaint.is_error());
-    let notes = output::lines(complaints.map(|complaint| &complaint.message).chain(&status.notes));
+    let notes = output::lines(
+        complaints
+            .map(|complaint| &complaint.message)
+            .chain(&status.notes),
+    );
     section(&mut text, "Notes", &notes);
-    section(&mut text, "Errors", &status.errors.iter().map(error).collect::<String>());
+    section(
+        &mut text,
+        "Errors",
+        &status.errors.iter().map(error).collect::<String>(),
+    );
     text
 }
 
@@ -82,7 +99,11 @@ fn conditions(status: &EnvironmentStatus) -> String {
         let word = output::truth(condition.status);
         vec![
             condition.kind.clone(),
-            if bad == good_when_false { word } else { output::yellow(word) },
+            if bad == good_when_false {
+                word
+            } else {
+                output::yellow(word)
+            },
             condition.reason.clone(),
             condition.last_transition_time.clone(),
             condition.message.clone(),
@@ -103,28 +124,57 @@ fn services(services: &[ServiceStatus]) -> String {
             output::health(row.health),
             row.restarts.to_string(),
             row.image.clone().unwrap_or_default(),
-            row.container_id.as_deref().unwrap_or_default().chars().take(12).collect(),
-            row.waiting_on.as_ref().map(|on| on.message.clone()).unwrap_or_default(),
+            row.container_id
+                .as_deref()
+                .unwrap_or_default()
+                .chars()
+                .take(12)
+                .collect(),
+            row.waiting_on
+                .as_ref()
+                .map(|on| on.message.clone())
+                .unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = services.iter().map(row).collect();
-    table::text(&["NAME", "STATE", "HEALTH", "RESTARTS", "IMAGE", "CONTAINER", "WAITS FOR"], &rows)
+    table::text(
+        &[
+            "NAME",
+            "STATE",
+            "HEALTH",
+            "RESTARTS",
+            "IMAGE",
+            "CONTAINER",
+            "WAITS FOR",
+        ],
+        &rows,
+    )
 }
 
 fn ports(status: &EnvironmentStatus) -> String {
     let row = |mapping: &argus_crds::status::PortMapping| {
-        format!("{}: {}\n", mapping.service, get::ports(std::slice::from_ref(mapping)))
+        format!(
+            "{}: {}\n",
+            mapping.service,
+            get::ports(std::slice::from_ref(mapping))
+        )
     };
     status.port_mappings.iter().map(row).collect()
 }
 
 fn error(error: &StructuredError) -> String {
-    let of = error.service.as_ref().map_or_else(String::new, |service| format!("{service}: "));
+    let of = error
+        .service
+        .as_ref()
+        .map_or_else(String::new, |service| format!("{service}: "));
     let mut text = format!("{} {of}{}\n", output::red(error.code), error.message);
     if let Some(at) = &error.timestamp {
         let _ = writeln!(text, "  at: {at}");
     }
-    let hint = error.details.as_ref().and_then(|details| details["hint"].as_str());
+    let hint = error
+        .details
+        .as_ref()
+        .and_then(|details| details["hint"].as_str());
     let log = error.details.as_ref().and_then(|details| details["log"].as_str());
     for line in log.into_iter().flat_map(str::lines) {
         let _ = writeln!(text, "  | {line}");

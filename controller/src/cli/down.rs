@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::output::{self, Format};
 use super::retry::{failure, tell};
-use super::wait::{self, Goal};
 use super::status;
+use super::wait::{self, Goal};
 use crate::exit::{Exit, Failure};
 use crate::http::client::ClientError;
 use crate::settings::{Options, Settings, SpecOptions};
@@ -37,7 +37,11 @@ impl Down {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state.clone());
-        let names = if self.all { status::names(&state)? } else { self.environments.clone() };
+        let names = if self.all {
+            status::names(&state)?
+        } else {
+            self.environments.clone()
+        };
         let envs = names
             .iter()
             .map(|name| EnvName::new(name.clone()).map_err(|error| Failure::usage(error.to_string())))
@@ -67,14 +71,19 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
         match tell(state, name, "down").await {
             Ok(()) => {}
             // It knows none of that name, yet some of it is left: it is on its way out already.
-            Err(ClientError::Refused(_)) if status::one(state, name)?.is_some_and(|left| left.revision.is_none()) => {}
+            Err(ClientError::Refused(_))
+                if status::one(state, name)?.is_some_and(|left| left.revision.is_none()) => {}
             Err(error) => return Err(failure(error)),
         }
     }
-    let away = status::controller(state)?.and_then(|status| status.engine).is_some_and(|engine| !engine.reachable);
+    let away = status::controller(state)?
+        .and_then(|status| status.engine)
+        .is_some_and(|engine| !engine.reachable);
     if away {
         let message = "the engine does not answer; what was asked for is done when it is back";
         return Err(Failure::of(Code::DockerUnavailable, message));
     }
-    wait::until(state, Some(names), Goal::Gone, timeout).await.map(drop)
+    wait::until(state, Some(names), Goal::Gone, timeout)
+        .await
+        .map(drop)
 }

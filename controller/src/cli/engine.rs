@@ -30,7 +30,12 @@ impl Eyes {
     /// Opens them and waits for the first complete list.
     pub(crate) async fn open(docker: &Docker, only: Option<BTreeSet<EnvName>>) -> Result<Self, Failure> {
         let (sightings, endpoint) = (docker.watch(), docker.endpoint());
-        let mut eyes = Self { sightings, endpoint, only, world: World::default() };
+        let mut eyes = Self {
+            sightings,
+            endpoint,
+            only,
+            world: World::default(),
+        };
         let first = async {
             while !eyes.world.synced() {
                 eyes.see().await?;
@@ -44,7 +49,9 @@ impl Eyes {
 
     /// Takes in what is seen next. May be dropped and called again.
     pub(crate) async fn see(&mut self) -> Result<(), Failure> {
-        let Some(sighting) = self.sightings.next().await else { return Err(self.away("its events ended")) };
+        let Some(sighting) = self.sightings.next().await else {
+            return Err(self.away("its events ended"));
+        };
         if let Sighting::Lost(_, why) = &sighting {
             return Err(self.away(why));
         }
@@ -55,7 +62,9 @@ impl Eyes {
     }
 
     fn counts(&self, sighting: &Sighting) -> bool {
-        let (Some(only), Sighting::Saw(object)) = (&self.only, sighting) else { return true };
+        let (Some(only), Sighting::Saw(object)) = (&self.only, sighting) else {
+            return true;
+        };
         let owner = match object {
             Object::Container(container) => container.owner(),
             Object::Network(network) => network.owner(),
@@ -65,6 +74,9 @@ impl Eyes {
     }
 
     fn away(&self, why: &str) -> Failure {
-        Failure::of(Code::DockerUnavailable, format!("engine `{}` does not answer: {why}", self.endpoint))
+        Failure::of(
+            Code::DockerUnavailable,
+            format!("engine `{}` does not answer: {why}", self.endpoint),
+        )
     }
 }

@@ -68,7 +68,10 @@ impl Get {
             Format::Json => output::json(status),
             Format::Yaml => output::yaml(status),
             Format::Name => {
-                let names = status.services.iter().map(|row| format!("{}/{}", status.environment, row.name));
+                let names = status
+                    .services
+                    .iter()
+                    .map(|row| format!("{}/{}", status.environment, row.name));
                 output::data(&output::lines(names))
             }
             Format::Table => self.print(SERVICES, &services(status, false)),
@@ -97,11 +100,28 @@ impl Get {
 }
 
 const ENVIRONMENTS: &[&str] = &["NAME", "PHASE", "READY", "RESTARTS", "PORTS", "WAITS FOR"];
-const ENVIRONMENTS_WIDE: &[&str] =
-    &["NAME", "PHASE", "READY", "RESTARTS", "PORTS", "WAITS FOR", "REVISION", "SPEC", "AS OF"];
+const ENVIRONMENTS_WIDE: &[&str] = &[
+    "NAME",
+    "PHASE",
+    "READY",
+    "RESTARTS",
+    "PORTS",
+    "WAITS FOR",
+    "REVISION",
+    "SPEC",
+    "AS OF",
+];
 const SERVICES: &[&str] = &["SERVICE", "STATE", "HEALTH", "RESTARTS", "PORTS", "WAITS FOR"];
-const SERVICES_WIDE: &[&str] =
-    &["SERVICE", "STATE", "HEALTH", "RESTARTS", "PORTS", "WAITS FOR", "IMAGE", "CONTAINER"];
+const SERVICES_WIDE: &[&str] = &[
+    "SERVICE",
+    "STATE",
+    "HEALTH",
+    "RESTARTS",
+    "PORTS",
+    "WAITS FOR",
+    "IMAGE",
+    "CONTAINER",
+];
 
 fn environments(all: &[EnvironmentStatus], wide: bool) -> Vec<Vec<String>> {
     let row = |status: &EnvironmentStatus| {
@@ -135,11 +155,21 @@ fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
             output::health(row.health),
             row.restarts.to_string(),
             ports(&row.ports),
-            row.waiting_on.as_ref().map(|on| on.message.clone()).unwrap_or_default(),
+            row.waiting_on
+                .as_ref()
+                .map(|on| on.message.clone())
+                .unwrap_or_default(),
         ];
         if wide {
             cells.push(row.image.clone().unwrap_or_default());
-            cells.push(row.container_id.as_deref().unwrap_or_default().chars().take(12).collect());
+            cells.push(
+                row.container_id
+                    .as_deref()
+                    .unwrap_or_default()
+                    .chars()
+                    .take(12)
+                    .collect(),
+            );
         }
         cells
     };
@@ -148,7 +178,10 @@ fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
 
 /// What an environment waits for, in a word: its `Ready` condition where it is not ready.
 pub(crate) fn waits(status: &EnvironmentStatus) -> String {
-    let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
+    let ready = status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == "Ready");
     let waits = ready.filter(|ready| ready.status != argus_crds::status::Truth::True);
     waits.map(|waits| waits.message.clone()).unwrap_or_default()
 }
@@ -157,9 +190,20 @@ pub(crate) fn waits(status: &EnvironmentStatus) -> String {
 pub(crate) fn ports(mappings: &[PortMapping]) -> String {
     let one = |mapping: &PortMapping| {
         let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let moved = if mapping.reassigned { format!(" (wanted {})", mapping.original_port) } else { String::new() };
-        format!("{host}:{}->{}/{}{moved}", mapping.actual_port, mapping.container_port, mapping.protocol)
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
+        let moved = if mapping.reassigned {
+            format!(" (wanted {})", mapping.original_port)
+        } else {
+            String::new()
+        };
+        format!(
+            "{host}:{}->{}/{}{moved}",
+            mapping.actual_port, mapping.container_port, mapping.protocol
+        )
     };
     mappings.iter().map(one).collect::<Vec<_>>().join(",")
 }

@@ -55,16 +55,29 @@ impl Logs {
         }
         if sources.is_empty() {
             let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
-            return Err(Failure::of(Code::PrereqMissing, format!("`{of}` has no container")).exit(Exit::Unexpected).hint(
-                format!("`argus get {env}` shows what there is"),
-            ));
+            return Err(
+                Failure::of(Code::PrereqMissing, format!("`{of}` has no container"))
+                    .exit(Exit::Unexpected)
+                    .hint(format!("`argus get {env}` shows what there is")),
+            );
         }
-        let query = LogQuery { tail: self.tail, follow: self.follow, timestamps: self.timestamps };
+        let query = LogQuery {
+            tail: self.tail,
+            follow: self.follow,
+            timestamps: self.timestamps,
+        };
         let width = sources.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let many = sources.len() > 1;
         let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActError>)> {
-            let prefix = if many { format!("{name:width$} | ") } else { String::new() };
-            docker.logs(id, query.clone()).map(move |line| (prefix.clone(), line)).boxed()
+            let prefix = if many {
+                format!("{name:width$} | ")
+            } else {
+                String::new()
+            };
+            docker
+                .logs(id, query.clone())
+                .map(move |line| (prefix.clone(), line))
+                .boxed()
         };
         let mut lines = select_all(sources.iter().map(stream));
         while let Some((prefix, line)) = lines.next().await {
@@ -80,8 +93,13 @@ impl Logs {
 
 /// By the status file: no look at the engine is needed.
 fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Source>, Failure> {
-    let Some(status) = status::one(state, env)? else { return Ok(Vec::new()) };
-    let wanted = status.services.into_iter().filter(|row| service.is_none_or(|name| name == row.name));
+    let Some(status) = status::one(state, env)? else {
+        return Ok(Vec::new());
+    };
+    let wanted = status
+        .services
+        .into_iter()
+        .filter(|row| service.is_none_or(|name| name == row.name));
     let source = |row: argus_crds::status::ServiceStatus| {
         let id = ContainerId::new(row.container_id?).ok()?;
         Some((row.name, id))
@@ -92,9 +110,13 @@ fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Sourc
 /// By the labels on the engine.
 fn labelled(world: &World, env: &str, service: Option<&str>) -> Vec<Source> {
     let source = |container: &std::sync::Arc<argus_core::observed::Container>| {
-        let owner = container.owner().filter(|owner| owner.environment.as_str() == env)?;
+        let owner = container
+            .owner()
+            .filter(|owner| owner.environment.as_str() == env)?;
         let name = owner.service?.to_string();
-        service.is_none_or(|wanted| wanted == name).then(|| (name, container.id.clone()))
+        service
+            .is_none_or(|wanted| wanted == name)
+            .then(|| (name, container.id.clone()))
     };
     world.containers().filter_map(source).collect()
 }

@@ -37,13 +37,15 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
 
 /// Writes a value as JSON.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::fault("cannot write JSON", &error))?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| Failure::fault("cannot write JSON", &error))?;
     data(&format!("{text}\n"))
 }
 
 /// Writes a value as YAML.
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let text = argus_crds::yaml::to_yaml(value).map_err(|error| Failure::fault("cannot write YAML", &error))?;
+    let text =
+        argus_crds::yaml::to_yaml(value).map_err(|error| Failure::fault("cannot write YAML", &error))?;
     data(&text)
 }
 

@@ -52,7 +52,10 @@ impl Plan {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         let state = StateDir::at(settings.state.clone());
-        let identity = std::fs::read_to_string(state.identity()).unwrap_or_default().trim().to_owned();
+        let identity = std::fs::read_to_string(state.identity())
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         // Another user's state is private: then nothing is remembered, as at a first start.
         let remembered: Remembered = peek(&state.memory_json());
         let kept: Kept = peek(&state.book_json());
@@ -61,9 +64,17 @@ impl Plan {
             return Err(Failure::of(argus_crds::error::Code::SpecInvalid, why.clone()));
         }
         let refused = tell_refused(&book);
-        let site = Site { controller: identity, run: String::new(), publish_address: settings.publish_address };
+        let site = Site {
+            controller: identity,
+            run: String::new(),
+            publish_address: settings.publish_address,
+        };
         let mut roads = super::block_on(roads(&settings, &book, site, remembered))?;
-        roads.retain(|env, _| self.environment.as_deref().is_none_or(|wanted| wanted == env.as_str()));
+        roads.retain(|env, _| {
+            self.environment
+                .as_deref()
+                .is_none_or(|wanted| wanted == env.as_str())
+        });
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&value(&roads))?,
             Format::Yaml => output::yaml(&value(&roads))?,
@@ -75,7 +86,10 @@ impl Plan {
 }
 
 fn peek<T: Default + serde::de::DeserializeOwned>(path: &std::path::Path) -> T {
-    std::fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    std::fs::read(path)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
 }
 
 async fn roads(
@@ -85,15 +99,34 @@ async fn roads(
     remembered: Remembered,
 ) -> Result<Roads, Failure> {
     let world = Eyes::open(&wire::docker(settings)?, None).await?.world;
-    let memory = Memory { environments: remembered.environments, ..Memory::default() };
+    let memory = Memory {
+        environments: remembered.environments,
+        ..Memory::default()
+    };
     let mut specs = book.environments.clone();
     specs.retain(|env, accepted| remembered.down.get(env) != Some(&accepted.desired.revision));
     let (brain, now) = (Brain::new(site, memory), clock::now());
     let health = HealthBook::new();
-    let inputs = Inputs { specs: &specs, scanned: true, world: &world, health: &health, now };
+    let inputs = Inputs {
+        specs: &specs,
+        scanned: true,
+        world: &world,
+        health: &health,
+        now,
+    };
     let plans = brain.clone().turn(&inputs).plans;
-    let mut roads: Roads =
-        plans.into_iter().map(|(env, plan)| (env, Road { plan, steps: Vec::new() })).collect();
+    let mut roads: Roads = plans
+        .into_iter()
+        .map(|(env, plan)| {
+            (
+                env,
+                Road {
+                    plan,
+                    steps: Vec::new(),
+                },
+            )
+        })
+        .collect();
     for step in core::forecast::forecast(brain, &specs, &world, &health, now) {
         if let Some(env) = whose(&step.subject, &specs, &world) {
             roads.entry(env).or_default().steps.push(step);
@@ -109,8 +142,14 @@ fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Wo
         | Subject::Network { environment }
         | Subject::Volume { environment, .. } => Some(environment.clone()),
         Subject::Image { key } => specs.iter().find_map(|(env, accepted)| {
-            let mut images = accepted.desired.services.values().map(|service| service.image.reference());
-            images.any(|reference| key.starts_with(reference)).then(|| env.clone())
+            let mut images = accepted
+                .desired
+                .services
+                .values()
+                .map(|service| service.image.reference());
+            images
+                .any(|reference| key.starts_with(reference))
+                .then(|| env.clone())
         }),
         Subject::StrayContainer { id } => Some(world.container(id)?.owner()?.environment),
         Subject::StrayNetwork { id } => Some(world.network(id)?.owner()?.environment),
@@ -122,9 +161,16 @@ fn tell_refused(book: &SpecBook) -> bool {
     for (path, entry) in &book.files {
         if entry.complaints.iter().any(argus_crds::Complaint::is_error) {
             refused = true;
-            let text = entry.text.as_ref().map(|text| String::from_utf8_lossy(&text.bytes).into_owned());
+            let text = entry
+                .text
+                .as_ref()
+                .map(|text| String::from_utf8_lossy(&text.bytes).into_owned());
             let name = path.display().to_string();
-            output::note(&complaint::render(&name, &text.unwrap_or_default(), &entry.complaints));
+            output::note(&complaint::render(
+                &name,
+                &text.unwrap_or_default(),
+                &entry.complaints,
+            ));
         }
     }
     refused
@@ -139,11 +185,21 @@ fn text(roads: &Roads) -> String {
         }
         lines.push(format!("{env}: {}", output::count(steps.len(), "step")));
         for step in steps {
-            lines.push(format!("  {} {} ({})", output::green(step.act.verb()), step.subject, step.because));
+            lines.push(format!(
+                "  {} {} ({})",
+                output::green(step.act.verb()),
+                step.subject,
+                step.because
+            ));
         }
         for wait in &plan.waits {
             let told = words(&wait.on);
-            lines.push(format!("  {} {}: {}", output::yellow("waits now"), wait.subject, told.message));
+            lines.push(format!(
+                "  {} {}: {}",
+                output::yellow("waits now"),
+                wait.subject,
+                told.message
+            ));
         }
     }
     if roads.is_empty() {
@@ -163,9 +219,16 @@ fn value(roads: &Roads) -> Value {
         })
     };
     let one = |(env, Road { plan, steps }): (&EnvName, &Road)| {
-        let is_now = |it: &core::Step| plan.steps.iter().any(|now| now.subject == it.subject && now.because == it.because);
+        let is_now = |it: &core::Step| {
+            plan.steps
+                .iter()
+                .any(|now| now.subject == it.subject && now.because == it.because)
+        };
         let steps: Vec<Value> = steps.iter().map(|it| step(it, is_now(it))).collect();
-        let waits = plan.waits.iter().map(|wait| json!({ "subject": wait.subject, "waitingOn": words(&wait.on) }));
+        let waits = plan
+            .waits
+            .iter()
+            .map(|wait| json!({ "subject": wait.subject, "waitingOn": words(&wait.on) }));
         json!({
             "environment": env,
             "revision": plan.revision,

@@ -46,7 +46,12 @@ pub(crate) fn rules(settings: &Settings, folder: &Path, controller: &str) -> Res
 }
 
 /// The book of a folder, as a controller that starts on it would have it.
-pub(crate) fn folder(settings: &Settings, folder: &Path, controller: &str, kept: Kept) -> Result<SpecBook, Failure> {
+pub(crate) fn folder(
+    settings: &Settings,
+    folder: &Path,
+    controller: &str,
+    kept: Kept,
+) -> Result<SpecBook, Failure> {
     let mut desk = Desk::new(rules(settings, folder, controller)?, kept);
     let mut now = clock::now();
     // A file counts when it reads the same twice; that some time lies between two reads is told, not waited for.
@@ -62,7 +67,12 @@ pub(crate) fn folder(settings: &Settings, folder: &Path, controller: &str, kept:
 
 /// One file, whatever its name.
 pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
-    let looked = |text: String, complaints, desired| Looked { path: path.to_owned(), text, complaints, desired };
+    let looked = |text: String, complaints, desired| Looked {
+        path: path.to_owned(),
+        text,
+        complaints,
+        desired,
+    };
     let refused = |message: String| looked(String::new(), vec![Complaint::error("", message)], None);
     let bytes = match read_bounded(path, MAX_FILE) {
         Ok(Some(bytes)) => bytes,
@@ -75,7 +85,12 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
     let mut digests = Digests::default();
     let builds = judge.contexts(&absolute, &bytes).into_iter().map(|build| {
         let digest = digests.of(&build.folder, &build.dockerfile);
-        let why = |error| format!("build context `{}` cannot be read: {error}", build.folder.display());
+        let why = |error| {
+            format!(
+                "build context `{}` cannot be read: {error}",
+                build.folder.display()
+            )
+        };
         (build.service.clone(), digest.map_err(why))
     });
     let digests = builds.collect();
@@ -89,22 +104,38 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
         first_seen: clock::now(),
     };
     let mut judged = judge.judge(&reading);
-    judged.complaints.extend(trouble.map(|trouble| Complaint::warning("", trouble)));
+    judged
+        .complaints
+        .extend(trouble.map(|trouble| Complaint::warning("", trouble)));
     if settings.strict {
-        judged.complaints.iter_mut().for_each(|complaint| complaint.severity = Gravity::Error);
+        judged
+            .complaints
+            .iter_mut()
+            .for_each(|complaint| complaint.severity = Gravity::Error);
     }
     let refused = judged.complaints.iter().any(Complaint::is_error);
-    looked(String::from_utf8_lossy(&bytes).into_owned(), judged.complaints, judged.desired.filter(|_| !refused))
+    looked(
+        String::from_utf8_lossy(&bytes).into_owned(),
+        judged.complaints,
+        judged.desired.filter(|_| !refused),
+    )
 }
 
 fn judge(settings: &Settings) -> Admission {
-    Admission { allow_mounts: allow_mounts(settings) }
+    Admission {
+        allow_mounts: allow_mounts(settings),
+    }
 }
 
 /// The folders outside a file's own that it may mount, absolute.
 pub(crate) fn allow_mounts(settings: &Settings) -> Vec<String> {
     // A folder that is not there yet cannot be mounted either; its name as written still says which one is meant.
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+    let absolute = |path: &PathBuf| {
+        std::path::absolute(path)
+            .unwrap_or_else(|_| path.clone())
+            .display()
+            .to_string()
+    };
     settings.allow_mount.iter().map(absolute).collect()
 }
 

@@ -29,7 +29,11 @@ impl Retry {
             }
             Ok(())
         })?;
-        output::data(&output::lines(self.environments.iter().map(|env| format!("{env} is tried again"))))?;
+        output::data(&output::lines(
+            self.environments
+                .iter()
+                .map(|env| format!("{env} is tried again")),
+        ))?;
         Ok(Exit::Done)
     }
 }
@@ -46,7 +50,9 @@ pub(crate) fn failure(error: ClientError) -> Failure {
         ClientError::Refused(error) => Failure::new(*error),
         ClientError::Away(why) => {
             let message = format!("controller is not running: {why}");
-            Failure::of(Code::PrereqMissing, message).exit(Exit::Unexpected).hint("start it: `argus run`")
+            Failure::of(Code::PrereqMissing, message)
+                .exit(Exit::Unexpected)
+                .hint("start it: `argus run`")
         }
         ClientError::Broken(_) => Failure::of(Code::Internal, error.to_string()),
     }

@@ -34,14 +34,25 @@ pub(crate) struct Times {
 fn bounded(text: &str) -> Result<Duration, String> {
     // A bare number is taken for seconds: in variables people leave the unit out.
     let seconds = text.parse().map(Duration::from_secs).ok();
-    let span = seconds.map_or_else(|| humantime::parse_duration(text).map_err(|error| error.to_string()), Ok)?;
+    let span = seconds.map_or_else(
+        || humantime::parse_duration(text).map_err(|error| error.to_string()),
+        Ok,
+    )?;
     let good = span > Duration::ZERO && span <= Duration::from_secs(24 * 3600);
-    if good { Ok(span) } else { Err("must be more than 0 and at most 24h".to_owned()) }
+    if good {
+        Ok(span)
+    } else {
+        Err("must be more than 0 and at most 24h".to_owned())
+    }
 }
 
 fn quick(text: &str) -> Result<Duration, String> {
     let span = bounded(text)?;
-    if span <= Duration::from_secs(60) { Ok(span) } else { Err("must be at most 60s".to_owned()) }
+    if span <= Duration::from_secs(60) {
+        Ok(span)
+    } else {
+        Err("must be at most 60s".to_owned())
+    }
 }
 
 impl Run {

@@ -18,7 +18,12 @@ pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::fault(&format!("cannot read `{}`", folder.display()), &error)),
+        Err(error) => {
+            return Err(Failure::fault(
+                &format!("cannot read `{}`", folder.display()),
+                &error,
+            ));
+        }
     };
     let name = |entry: std::io::Result<std::fs::DirEntry>| {
         let name = entry.ok()?.file_name().into_string().ok()?;
@@ -43,10 +48,20 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
         return Ok(status);
     }
     let names = names(state)?;
-    let known = if names.is_empty() { "there is none".to_owned() } else { format!("there are: {}", names.join(", ")) };
-    Err(Failure::of(Code::PrereqMissing, format!("environment `{env}` has no status in `{}`", state.root().display()))
-        .exit(Exit::Unexpected)
-        .hint(known))
+    let known = if names.is_empty() {
+        "there is none".to_owned()
+    } else {
+        format!("there are: {}", names.join(", "))
+    };
+    Err(Failure::of(
+        Code::PrereqMissing,
+        format!(
+            "environment `{env}` has no status in `{}`",
+            state.root().display()
+        ),
+    )
+    .exit(Exit::Unexpected)
+    .hint(known))
 }
 
 /// The statuses of all environments.
@@ -71,7 +86,10 @@ pub(crate) fn say_if_alone(state: &StateDir) {
     }
     match controller(state) {
         Ok(Some(status)) if !status.as_of.is_empty() => {
-            note(&format!("note: controller is not running since {}", last_sign(state, &status)));
+            note(&format!(
+                "note: controller is not running since {}",
+                last_sign(state, &status)
+            ));
         }
         _ => note("note: controller is not running"),
     }
@@ -92,9 +110,13 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
 
 /// When the controller wrote last: later than what it wrote, which it writes only when it differs.
 fn last_sign(state: &StateDir, status: &ControllerStatus) -> String {
-    let stopped = std::fs::metadata(state.clean_shutdown()).and_then(|meta| meta.modified()).ok();
+    let stopped = std::fs::metadata(state.clean_shutdown())
+        .and_then(|meta| meta.modified())
+        .ok();
     let since = stopped.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-    let at = since.and_then(|since| i64::try_from(since.as_millis()).ok()).map(argus_core::time::Timestamp);
+    let at = since
+        .and_then(|since| i64::try_from(since.as_millis()).ok())
+        .map(argus_core::time::Timestamp);
     at.map_or_else(|| status.as_of.clone(), |at| at.to_string())
 }
 
@@ -102,7 +124,12 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::fault(&format!("cannot read `{}`", path.display()), &error)),
+        Err(error) => {
+            return Err(Failure::fault(
+                &format!("cannot read `{}`", path.display()),
+                &error,
+            ));
+        }
     };
     serde_json::from_slice(&bytes)
         .map(Some)

@@ -9,7 +9,11 @@ pub(crate) fn lines(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let head: Vec<String> = head.iter().map(|&text| text.to_owned()).collect();
     let all = || std::iter::once(&head).chain(rows);
     let width = |column: usize| {
-        all().filter_map(|row| row.get(column)).map(|cell| measure_text_width(cell)).max().unwrap_or(0)
+        all()
+            .filter_map(|row| row.get(column))
+            .map(|cell| measure_text_width(cell))
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     all().map(|row| line(row, &widths)).collect()
@@ -38,7 +42,11 @@ mod tests {
     #[test]
     fn columns_are_aligned_whatever_their_colour_and_lines_have_no_blank_ends() {
         let rows = vec![
-            vec!["shop".to_owned(), "\u{1b}[32mReady\u{1b}[0m".to_owned(), "1".to_owned()],
+            vec![
+                "shop".to_owned(),
+                "\u{1b}[32mReady\u{1b}[0m".to_owned(),
+                "1".to_owned(),
+            ],
             vec!["a".to_owned(), String::new(), String::new()],
         ];
         let expected = "NAME   PHASE   N\nshop   \u{1b}[32mReady\u{1b}[0m   1\na      -       -\n";

@@ -26,7 +26,11 @@ pub(crate) struct Validate {
 impl Validate {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let paths = if self.paths.is_empty() { vec![settings.specs.clone()] } else { self.paths };
+        let paths = if self.paths.is_empty() {
+            vec![settings.specs.clone()]
+        } else {
+            self.paths
+        };
         let mut all = Vec::new();
         for path in &paths {
             if path.is_dir() {
@@ -61,10 +65,15 @@ fn folder(settings: &Settings, path: &Path) -> Result<Vec<Looked>, Failure> {
     if let Some(why) = book.unavailable {
         return Err(Failure::of(argus_crds::error::Code::SpecInvalid, why));
     }
-    book.notes.iter().for_each(|note| output::note(&format!("note: {note}")));
+    book.notes
+        .iter()
+        .for_each(|note| output::note(&format!("note: {note}")));
     let looked = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| Looked {
         path: path.join(name),
-        text: entry.text.map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).unwrap_or_default(),
+        text: entry
+            .text
+            .map(|text| String::from_utf8_lossy(&text.bytes).into_owned())
+            .unwrap_or_default(),
         complaints: entry.complaints,
         desired: match entry.standing {
             Standing::Accepted => entry.holds.map(|held| held.desired.clone()),
@@ -84,10 +93,21 @@ fn show(all: &[Looked]) -> Result<(), Failure> {
             let services = output::count(desired.services.len(), "service");
             let revision: String = desired.revision.as_str().chars().take(12).collect();
             let ok = output::green("ok");
-            format!("{name}: {ok} environment `{}`, {services}, revision {revision}\n", desired.env)
+            format!(
+                "{name}: {ok} environment `{}`, {services}, revision {revision}\n",
+                desired.env
+            )
         } else {
-            let errors = file.complaints.iter().filter(|complaint| complaint.is_error()).count();
-            format!("{name}: {} {}\n", output::red("refused"), output::count(errors, "error"))
+            let errors = file
+                .complaints
+                .iter()
+                .filter(|complaint| complaint.is_error())
+                .count();
+            format!(
+                "{name}: {} {}\n",
+                output::red("refused"),
+                output::count(errors, "error")
+            )
         };
         output::data(&line)?;
     }

@@ -50,7 +50,11 @@ impl Wait {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::say_if_alone(&state);
-        let which = if self.all { None } else { Some(self.environments.as_slice()) };
+        let which = if self.all {
+            None
+        } else {
+            Some(self.environments.as_slice())
+        };
         let reached = super::block_on(until(&state, which, self.goal, self.timeout))?;
         for status in reached {
             match self.output {
@@ -58,7 +62,11 @@ impl Wait {
                 Some(Format::Yaml) => output::yaml(&status)?,
                 Some(Format::Name) => output::data(&format!("{}\n", status.environment))?,
                 Some(Format::Table | Format::Wide) | None => {
-                    output::data(&format!("{} {}\n", status.environment, output::phase(status.phase)))?;
+                    output::data(&format!(
+                        "{} {}\n",
+                        status.environment,
+                        output::phase(status.phase)
+                    ))?;
                 }
             }
         }
@@ -88,9 +96,16 @@ pub(crate) async fn until(
                 .map(|name| Ok((name.clone(), status::one(state, name)?)))
                 .collect::<Result<Vec<_>, Failure>>()?;
             if goal == Goal::Ready {
-                statuses.iter().filter_map(|(_, status)| status.as_ref()).try_for_each(given_up)?;
+                statuses
+                    .iter()
+                    .filter_map(|(_, status)| status.as_ref())
+                    .try_for_each(given_up)?;
             }
-            left = statuses.iter().filter(|(_, status)| !is_there(status.as_ref(), goal)).cloned().collect();
+            left = statuses
+                .iter()
+                .filter(|(_, status)| !is_there(status.as_ref(), goal))
+                .cloned()
+                .collect();
             // Waiting for all of nothing to be ready waits for the first one.
             let nothing = statuses.is_empty() && goal == Goal::Ready;
             if left.is_empty() && !nothing {
@@ -117,7 +132,10 @@ fn is_there(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {
 /// An environment that is given up does not become ready by waiting.
 fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     let worst = status.errors.first().cloned();
-    let refused = status.revision.is_none() && worst.as_ref().is_some_and(|error| Exit::of(error.code) == Exit::Refused);
+    let refused = status.revision.is_none()
+        && worst
+            .as_ref()
+            .is_some_and(|error| Exit::of(error.code) == Exit::Refused);
     // What is said of an engine that is away may be old; what is said of a file is not.
     let lost = status.phase == Phase::Failed || (status.phase == Phase::Degraded && has_lost(status));
     if !lost || (status.stale && !refused) {
@@ -126,18 +144,35 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     let exit = if refused { Exit::Refused } else { Exit::GaveUp };
     Err(match worst {
         Some(mut error) => {
-            let of = error.service.clone().map_or_else(String::new, |service| format!("/{service}"));
-            error.message = format!("environment `{}` failed: {}{of}: {}", status.environment, status.environment, error.message);
+            let of = error
+                .service
+                .clone()
+                .map_or_else(String::new, |service| format!("/{service}"));
+            error.message = format!(
+                "environment `{}` failed: {}{of}: {}",
+                status.environment, status.environment, error.message
+            );
             Failure::new(error).exit(exit)
         }
-        None => Failure::of(Code::Internal, format!("environment `{}` failed", status.environment)).exit(exit),
+        None => Failure::of(
+            Code::Internal,
+            format!("environment `{}` failed", status.environment),
+        )
+        .exit(exit),
     })
 }
 
 /// A service of it is given up, and it is one that counts: an optional one makes nothing `Degraded`.
 fn has_lost(status: &EnvironmentStatus) -> bool {
-    let blocked = status.conditions.iter().any(|it| it.kind == "Blocked" && it.status == Truth::True);
-    blocked && status.services.iter().any(|row| row.state == ServiceState::Failed)
+    let blocked = status
+        .conditions
+        .iter()
+        .any(|it| it.kind == "Blocked" && it.status == Truth::True);
+    blocked
+        && status
+            .services
+            .iter()
+            .any(|row| row.state == ServiceState::Failed)
 }
 
 fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Duration) -> Failure {
@@ -156,7 +191,13 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
         left.iter().map(one).collect::<Vec<_>>().join("; ")
     };
     let waited = humantime::format_duration(timeout);
-    let about = left.first().map_or_else(|| "argus get".to_owned(), |(name, _)| format!("argus describe {name}"));
+    let about = left.first().map_or_else(
+        || "argus get".to_owned(),
+        |(name, _)| format!("argus describe {name}"),
+    );
     let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}"));
-    error.exit(Exit::Late).quiet().hint(format!("look closer: `{about}`"))
+    error
+        .exit(Exit::Late)
+        .quiet()
+        .hint(format!("look closer: `{about}`"))
 }

@@ -31,7 +31,13 @@ pub(crate) enum ClientError {
 }
 
 /// Asks.
-#[cfg_attr(not(test), allow(dead_code, reason = "commands only tell so far; the API that they will ask is a later step"))]
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "commands only tell so far; the API that they will ask is a later step"
+    )
+)]
 pub(crate) async fn get(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
     talk(socket, Method::GET, path).await
 }
@@ -43,14 +49,20 @@ pub(crate) async fn post(socket: &Path, path: &str) -> Result<Bytes, ClientError
 
 async fn talk(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
     let said = tokio::time::timeout(DEADLINE, exchange(socket, method, path)).await;
-    said.unwrap_or_else(|_| Err(ClientError::Broken(format!("no answer within {} s", DEADLINE.as_secs()))))
+    said.unwrap_or_else(|_| {
+        Err(ClientError::Broken(format!(
+            "no answer within {} s",
+            DEADLINE.as_secs()
+        )))
+    })
 }
 
 async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
     let broken = |error: &dyn std::error::Error| ClientError::Broken(crate::exit::chain(error));
     let stream = UnixStream::connect(socket).await.map_err(ClientError::Away)?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| broken(&error))?;
     let request = Request::builder()
         .method(method)
         .uri(path)

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use argus_crds::status::{ControllerStatus, EnvironmentStatus, PortMapping, ServiceState, ServiceStatus, Truth};
+use argus_crds::status::{
+    ControllerStatus, EnvironmentStatus, PortMapping, ServiceState, ServiceStatus, Truth,
+};
 
 use crate::view::Shown;
 
@@ -26,20 +28,31 @@ impl Lines {
         for status in shown.environments.values() {
             for row in &status.services {
                 let subject = format!("{}/{}", status.environment, row.name);
-                let reason = row.waiting_on.as_ref().map(|on| on.reason.as_str()).unwrap_or_default();
+                let reason = row
+                    .waiting_on
+                    .as_ref()
+                    .map(|on| on.reason.as_str())
+                    .unwrap_or_default();
                 let key = format!("{:?} {reason} {}", row.state, addresses(row));
                 if self.said.get(&subject) != Some(&key) {
                     lines.push(format!("{subject} {}", of_service(row)));
                 }
                 now.insert(subject, key);
             }
-            let key = format!("{:?} {:?}", status.phase, status.errors.iter().map(|e| e.code).collect::<Vec<_>>());
+            let key = format!(
+                "{:?} {:?}",
+                status.phase,
+                status.errors.iter().map(|e| e.code).collect::<Vec<_>>()
+            );
             if self.said.get(&status.environment) != Some(&key) {
                 lines.push(of_environment(status));
             }
             now.insert(status.environment.clone(), key);
         }
-        let gone = self.said.keys().filter(|subject| !subject.contains(' ') && !now.contains_key(*subject));
+        let gone = self
+            .said
+            .keys()
+            .filter(|subject| !subject.contains(' ') && !now.contains_key(*subject));
         lines.extend(gone.map(|subject| format!("{subject} Gone")));
         self.said = now;
         lines
@@ -48,10 +61,19 @@ impl Lines {
 
 /// What concerns no environment: the engine, the folder, files that cannot be told apart. Subjects hold a blank, names never do.
 fn of_controller(status: &ControllerStatus) -> Vec<(String, String)> {
-    let conditions = status.conditions.iter().filter(|condition| condition.status != Truth::Unknown);
-    let told = conditions.map(|condition| (format!("condition {}", condition.kind), condition.message.clone()));
+    let conditions = status
+        .conditions
+        .iter()
+        .filter(|condition| condition.status != Truth::Unknown);
+    let told =
+        conditions.map(|condition| (format!("condition {}", condition.kind), condition.message.clone()));
     let refused = status.errors.iter().filter(|error| error.details.is_some());
-    let refused = refused.map(|error| (format!("error {}", error.message), format!("{}: {}", error.code, error.message)));
+    let refused = refused.map(|error| {
+        (
+            format!("error {}", error.message),
+            format!("{}: {}", error.code, error.message),
+        )
+    });
     told.chain(refused).collect()
 }
 
@@ -75,7 +97,11 @@ fn of_environment(status: &EnvironmentStatus) -> String {
 fn addresses(row: &ServiceStatus) -> String {
     let one = |mapping: &PortMapping| {
         let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host.to_owned()
+        };
         format!("{} {host}:{}", mapping.protocol, mapping.actual_port)
     };
     row.ports.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -99,7 +125,11 @@ mod tests {
             reassigned: false,
             host: Some("127.0.0.1".to_owned()),
         };
-        let pulls = |line: &str| WaitingOn { reason: "ImageNotPresent".to_owned(), message: line.to_owned(), ..WaitingOn::default() };
+        let pulls = |line: &str| WaitingOn {
+            reason: "ImageNotPresent".to_owned(),
+            message: line.to_owned(),
+            ..WaitingOn::default()
+        };
         let mut web = ServiceStatus {
             name: "web".to_owned(),
             state: ServiceState::Pulling,
@@ -114,14 +144,23 @@ mod tests {
                 services: vec![web.clone()],
                 ..EnvironmentStatus::default()
             };
-            lines.news(&Shown { environments: BTreeMap::from([("shop".to_owned(), status)]), ..Shown::default() })
+            lines.news(&Shown {
+                environments: BTreeMap::from([("shop".to_owned(), status)]),
+                ..Shown::default()
+            })
         };
-        assert_eq!(news(&web, Phase::Progressing), ["shop/web Pulling: layer 1/7", "shop Progressing"]);
+        assert_eq!(
+            news(&web, Phase::Progressing),
+            ["shop/web Pulling: layer 1/7", "shop Progressing"]
+        );
         web.waiting_on = Some(pulls("layer 2/7"));
         assert!(news(&web, Phase::Progressing).is_empty());
         web.state = ServiceState::Ready;
         web.waiting_on = None;
-        assert_eq!(news(&web, Phase::Ready), ["shop/web Ready tcp 127.0.0.1:8080", "shop Ready"]);
+        assert_eq!(
+            news(&web, Phase::Ready),
+            ["shop/web Ready tcp 127.0.0.1:8080", "shop Ready"]
+        );
         assert_eq!(lines.news(&Shown::default()), ["shop Gone", "shop/web Gone"]);
     }
 }

@@ -23,7 +23,12 @@ impl Screen {
     pub(crate) fn of_terminal() -> Option<Self> {
         let term = Term::stderr();
         let both = term.is_term() && Term::stdout().is_term();
-        both.then(|| Self { inner: Arc::new(Mutex::new(Inner { term, shown: Vec::new() })) })
+        both.then(|| Self {
+            inner: Arc::new(Mutex::new(Inner {
+                term,
+                shown: Vec::new(),
+            })),
+        })
     }
 
     /// Columns of the terminal.

@@ -14,18 +14,43 @@ pub(crate) fn draw(shown: &Shown, note: &str, width: usize) -> Vec<String> {
         rows.push(of_environment(status));
         rows.extend(status.services.iter().map(of_service));
     }
-    let mut lines = if rows.is_empty() { Vec::new() } else { table::lines(HEAD, &rows) };
-    lines.extend(shown.controller.errors.iter().map(|error| output::red(format!("{}: {}", error.code, error.message))));
+    let mut lines = if rows.is_empty() {
+        Vec::new()
+    } else {
+        table::lines(HEAD, &rows)
+    };
+    lines.extend(
+        shown
+            .controller
+            .errors
+            .iter()
+            .map(|error| output::red(format!("{}: {}", error.code, error.message))),
+    );
     lines.push(note.to_owned());
-    lines.into_iter().map(|line| console::truncate_str(&line, width, "…").into_owned()).collect()
+    lines
+        .into_iter()
+        .map(|line| console::truncate_str(&line, width, "…").into_owned())
+        .collect()
 }
 
 fn of_environment(status: &EnvironmentStatus) -> Vec<String> {
     let error = status.errors.first();
     let told = error.map(|error| output::red(format!("{}: {}", error.code, error.message)));
     // The services say what they wait for; the environment speaks where there are none, or where something is wrong.
-    let waits = told.unwrap_or_else(|| if status.services.is_empty() { crate::cli::waits(status) } else { " ".to_owned() });
-    vec![status.environment.clone(), " ".to_owned(), output::phase(status.phase), waits, " ".to_owned()]
+    let waits = told.unwrap_or_else(|| {
+        if status.services.is_empty() {
+            crate::cli::waits(status)
+        } else {
+            " ".to_owned()
+        }
+    });
+    vec![
+        status.environment.clone(),
+        " ".to_owned(),
+        output::phase(status.phase),
+        waits,
+        " ".to_owned(),
+    ]
 }
 
 fn of_service(row: &ServiceStatus) -> Vec<String> {
@@ -33,8 +58,14 @@ fn of_service(row: &ServiceStatus) -> Vec<String> {
         " ".to_owned(),
         row.name.clone(),
         output::state(row.state),
-        row.waiting_on.as_ref().map_or_else(|| " ".to_owned(), |on| on.message.clone()),
-        if row.ports.is_empty() { " ".to_owned() } else { ports(&row.ports) },
+        row.waiting_on
+            .as_ref()
+            .map_or_else(|| " ".to_owned(), |on| on.message.clone()),
+        if row.ports.is_empty() {
+            " ".to_owned()
+        } else {
+            ports(&row.ports)
+        },
     ]
 }
 
@@ -48,16 +79,26 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
-        let web = ServiceStatus { name: "w".repeat(300), state: ServiceState::Ready, ..ServiceStatus::default() };
+        let web = ServiceStatus {
+            name: "w".repeat(300),
+            state: ServiceState::Ready,
+            ..ServiceStatus::default()
+        };
         let status = EnvironmentStatus {
             environment: "shop".to_owned(),
             phase: Phase::Ready,
             services: vec![web],
             ..EnvironmentStatus::default()
         };
-        let shown = Shown { environments: BTreeMap::from([("shop".to_owned(), status)]), ..Shown::default() };
+        let shown = Shown {
+            environments: BTreeMap::from([("shop".to_owned(), status)]),
+            ..Shown::default()
+        };
         let lines = draw(&shown, "watching ./environments", 60);
         assert_eq!(lines.len(), 4);
-        assert!(lines.iter().all(|line| console::measure_text_width(line) <= 60), "{lines:#?}");
+        assert!(
+            lines.iter().all(|line| console::measure_text_width(line) <= 60),
+            "{lines:#?}"
+        );
     }
 }

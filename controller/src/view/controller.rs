@@ -50,13 +50,19 @@ pub(super) fn status(
             version: engine.as_ref().map(|engine| engine.version.clone()),
             api_version: engine.map(|engine| engine.api_version),
         }),
-        environments: environments.iter().map(|(name, status)| (name.clone(), status.phase)).collect(),
+        environments: environments
+            .iter()
+            .map(|(name, status)| (name.clone(), status.phase))
+            .collect(),
         rejected: rejected(outlook),
         errors: errors(outlook, previous),
         ..ControllerStatus::default()
     };
     let same = previous.is_some_and(|previous| {
-        ControllerStatus { as_of: String::new(), ..previous.clone() } == status
+        ControllerStatus {
+            as_of: String::new(),
+            ..previous.clone()
+        } == status
     });
     status.as_of = match previous {
         Some(previous) if same => previous.as_of.clone(),
@@ -95,20 +101,36 @@ fn conditions(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<Con
     let engine = if outlook.world.synced() {
         (Truth::True, "Answers", "the engine answers".to_owned())
     } else if outlook.world.reachable() || outlook.world.unreachable_reason().is_empty() {
-        (Truth::Unknown, "NotListed", "the engine has not been listed yet".to_owned())
+        (
+            Truth::Unknown,
+            "NotListed",
+            "the engine has not been listed yet".to_owned(),
+        )
     } else {
         (Truth::False, "NoAnswer", engine_words(outlook))
     };
     let specs = match (&outlook.specs.unavailable, outlook.specs.scanned) {
         (Some(why), _) => (Truth::False, "FolderGone", format!("nothing is torn down: {why}")),
         (None, true) => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
-        (None, false) => (Truth::Unknown, "NotScanned", "the spec folder has not been read yet".to_owned()),
+        (None, false) => (
+            Truth::Unknown,
+            "NotScanned",
+            "the spec folder has not been read yet".to_owned(),
+        ),
     };
     let dated = |kind: &str, (status, reason, message): (Truth, &str, String)| {
         let old = previous.and_then(|previous| previous.conditions.iter().find(|old| old.kind == kind));
-        let since = old.filter(|old| old.status == status).map(|old| old.last_transition_time.clone());
+        let since = old
+            .filter(|old| old.status == status)
+            .map(|old| old.last_transition_time.clone());
         let last_transition_time = since.unwrap_or_else(|| outlook.as_of.to_string());
-        Condition { kind: kind.to_owned(), status, reason: reason.to_owned(), message, last_transition_time }
+        Condition {
+            kind: kind.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message,
+            last_transition_time,
+        }
     };
     vec![dated("EngineReachable", engine), dated("SpecsAvailable", specs)]
 }

@@ -143,13 +143,24 @@ pub(super) fn of_spec(
     rejection: Rejection<'_>,
     at: Timestamp,
 ) -> Vec<StructuredError> {
-    let place = Place { environment, service: None, container: None, revision: None };
+    let place = Place {
+        environment,
+        service: None,
+        container: None,
+        revision: None,
+    };
     let error = |complaint: &Complaint| {
-        let spot = complaint.place.map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
+        let spot = complaint
+            .place
+            .map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
         let message = format!("{}{spot}: {}", rejection.spec_path, complaint.message);
         let hint = complaint.hint.as_deref();
         let forbidden = hint.and_then(|hint| hint.strip_prefix(POLICY));
-        let code = if forbidden.is_some() { Code::PolicyViolation } else { rejection.code };
+        let code = if forbidden.is_some() {
+            Code::PolicyViolation
+        } else {
+            rejection.code
+        };
         let error = StructuredError::new(code, message).details(json!({
             "specPath": rejection.spec_path,
             "path": complaint.path,
@@ -159,7 +170,13 @@ pub(super) fn of_spec(
         }));
         place.finish(error, at)
     };
-    rejection.complaints.iter().filter(|complaint| complaint.is_error()).take(MOST).map(error).collect()
+    rejection
+        .complaints
+        .iter()
+        .filter(|complaint| complaint.is_error())
+        .take(MOST)
+        .map(error)
+        .collect()
 }
 
 /// Where an error happened.

@@ -118,7 +118,10 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> Facts<'a> {
     // What nobody desires is acted on container by container.
     let subject = match container.filter(|_| desired.is_none()) {
         Some(stray) => Subject::StrayContainer { id: stray.id.clone() },
-        None => Subject::Service { environment: input.env.clone(), service: name.clone() },
+        None => Subject::Service {
+            environment: input.env.clone(),
+            service: name.clone(),
+        },
     };
     let memory = input.memory.services.get(name);
     Facts {

@@ -456,7 +456,8 @@ fn a_refused_edit_keeps_the_last_good_revision_and_tells_every_complaint() {
             Complaint::error("services[0].container.ports", "a port must be a number")
                 .at(at)
                 .hint("write `8080`"),
-            Complaint::error("services[1]", "`privileged` is not allowed").hint("POLICY_VIOLATION: leave it out"),
+            Complaint::error("services[1]", "`privileged` is not allowed")
+                .hint("POLICY_VIOLATION: leave it out"),
             Complaint::warning("sevices", "unknown key `sevices`"),
         ],
     ));

@@ -27,19 +27,40 @@ use crate::settings::Settings;
 use crate::wire;
 
 /// Takes these down, or all of this controller's without any.
-pub(super) async fn take_down(settings: &Settings, envs: Vec<EnvName>, timeout: Duration) -> Result<(), Failure> {
+pub(super) async fn take_down(
+    settings: &Settings,
+    envs: Vec<EnvName>,
+    timeout: Duration,
+) -> Result<(), Failure> {
     let refused = |error: StateError| wire::state_failure(&error);
     let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
     let now = clock::now();
     let run = identity::fresh(now);
-    let me = Holder { pid: std::process::id(), host: host_name(), since: now.to_string(), run: run.clone() };
+    let me = Holder {
+        pid: std::process::id(),
+        host: host_name(),
+        since: now.to_string(),
+        run: run.clone(),
+    };
     let lock = Lock::take(&state.lock(), &me).map_err(|error| wire::state_failure(&error.into()))?;
     let controller = identity::read_or_make(&state.identity(), now)
         .map_err(|error| Failure::fault("cannot read this controller's identity", &error))?;
     let docker = wire::docker(settings)?;
-    let site = Site { controller, run, publish_address: settings.publish_address };
-    let envs = if envs.is_empty() { all(&docker, &state, &site.controller).await? } else { envs.into_iter().collect() };
-    let work = Work { eyes: Eyes::open(&docker, Some(envs.clone())).await?, docker, brain: Brain::new(site, Memory::default()) };
+    let site = Site {
+        controller,
+        run,
+        publish_address: settings.publish_address,
+    };
+    let envs = if envs.is_empty() {
+        all(&docker, &state, &site.controller).await?
+    } else {
+        envs.into_iter().collect()
+    };
+    let work = Work {
+        eyes: Eyes::open(&docker, Some(envs.clone())).await?,
+        docker,
+        brain: Brain::new(site, Memory::default()),
+    };
     let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
     done.unwrap_or_else(|_| {
         let waited = humantime::format_duration(timeout);
@@ -52,10 +73,14 @@ pub(super) async fn take_down(settings: &Settings, envs: Vec<EnvName>, timeout: 
 
 /// Everything that has a status here, or carries this controller's label.
 async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTreeSet<EnvName>, Failure> {
-    let names = status::names(state)?.into_iter().filter_map(|name| EnvName::new(name).ok());
+    let names = status::names(state)?
+        .into_iter()
+        .filter_map(|name| EnvName::new(name).ok());
     let eyes = Eyes::open(docker, None).await?;
     let ours = eyes.world.containers().filter_map(|container| container.owner());
-    let ours = ours.filter(|owner| owner.controller == controller).map(|owner| owner.environment);
+    let ours = ours
+        .filter(|owner| owner.controller == controller)
+        .map(|owner| owner.environment);
     Ok(names.chain(ours).collect())
 }
 
@@ -72,7 +97,12 @@ impl Work {
         loop {
             let turn = self.turn();
             for step in turn.begin {
-                output::note(&format!("{} {} ({})", step.act.verb(), name(&step.subject, &self.eyes.world), step.because));
+                output::note(&format!(
+                    "{} {} ({})",
+                    step.act.verb(),
+                    name(&step.subject, &self.eyes.world),
+                    step.because
+                ));
                 acts.push(act(self.docker.clone(), step));
             }
             if turn.look_again {
@@ -83,9 +113,15 @@ impl Work {
                     return Ok(());
                 }
                 let waits = turn.plans.values().flat_map(|plan| &plan.waits);
-                if let Some(failed) = waits.clone().find(|wait| matches!(wait.on, WaitingOn::Failed { .. })) {
+                if let Some(failed) = waits
+                    .clone()
+                    .find(|wait| matches!(wait.on, WaitingOn::Failed { .. }))
+                {
                     let why = argus_core::status::words(&failed.on).message;
-                    return Err(Failure::of(Code::CleanupFailed, format!("{}: {why}", failed.subject)));
+                    return Err(Failure::of(
+                        Code::CleanupFailed,
+                        format!("{}: {why}", failed.subject),
+                    ));
                 }
             }
             tokio::select! {
@@ -113,25 +149,43 @@ impl Work {
 }
 
 async fn act(docker: Docker, step: Step) -> (Step, Result<Done, ActError>) {
-    let limit = Deadlines::default().of(&step.act).unwrap_or(argus_backend::NO_PROGRESS);
+    let limit = Deadlines::default()
+        .of(&step.act)
+        .unwrap_or(argus_backend::NO_PROGRESS);
     let acted = tokio::time::timeout(limit, docker.act(&step.act, &())).await;
-    let outcome = acted.unwrap_or_else(|_| Err(ActError::Unknown(format!("deadline of {} s passed", limit.as_secs()))));
+    let outcome = acted.unwrap_or_else(|_| {
+        Err(ActError::Unknown(format!(
+            "deadline of {} s passed",
+            limit.as_secs()
+        )))
+    });
     (step, outcome)
 }
 
 /// A subject by its name, where it is seen: ids say little to people.
 fn name(subject: &Subject, world: &World) -> String {
     let named = match subject {
-        Subject::StrayContainer { id } => world.container(id).map(|container| format!("container `{}`", container.name)),
-        Subject::StrayNetwork { id } => world.network(id).map(|network| format!("network `{}`", network.name)),
-        Subject::Service { .. } | Subject::Network { .. } | Subject::Volume { .. } | Subject::Image { .. } => None,
+        Subject::StrayContainer { id } => world
+            .container(id)
+            .map(|container| format!("container `{}`", container.name)),
+        Subject::StrayNetwork { id } => world
+            .network(id)
+            .map(|network| format!("network `{}`", network.name)),
+        Subject::Service { .. }
+        | Subject::Network { .. }
+        | Subject::Volume { .. }
+        | Subject::Image { .. } => None,
     };
     named.unwrap_or_else(|| subject.to_string())
 }
 
 /// Named volumes may stay: whether they do is the brain's decision, which is settled by then.
 fn nothing_left(world: &World, envs: &BTreeSet<EnvName>) -> bool {
-    let gone = |env| world.of(env).is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
+    let gone = |env| {
+        world
+            .of(env)
+            .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty())
+    };
     envs.iter().all(gone)
 }
 
@@ -140,10 +194,17 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     let fault = |error: std::io::Error| Failure::fault("cannot keep what was taken down", &error);
     let kept: Kept = keeper::read(&state.book_json()).map_err(fault)?;
     let mut remembered: Remembered = keeper::read(&state.memory_json()).map_err(fault)?;
-    for accepted in kept.held.values().filter(|accepted| envs.contains(&accepted.desired.env)) {
-        remembered.down.insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
+    for accepted in kept
+        .held
+        .values()
+        .filter(|accepted| envs.contains(&accepted.desired.env))
+    {
+        remembered
+            .down
+            .insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
     }
-    let bytes = serde_json::to_vec(&remembered).map_err(|error| Failure::fault("cannot write JSON", &error))?;
+    let bytes =
+        serde_json::to_vec(&remembered).map_err(|error| Failure::fault("cannot write JSON", &error))?;
     write_private(&state.memory_json(), &bytes).map_err(fault)?;
     for env in envs {
         for ending in ["json", "env"] {
