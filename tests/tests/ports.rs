@@ -16,7 +16,7 @@ impl Holder {
     fn of(engine: &PrivateEngine, port: u16) -> Self {
         let mut command = engine.command_in_netns("busybox");
         command
-            .args(["nc", "-l", "-p", &port.to_string(), "-s", "0.0.0.0"])
+            .args(["nc", "-ll", "-p", &port.to_string(), "-e", "/bin/true"])
             .stdin(Stdio::null());
         let child = command
             .stdout(Stdio::null())
@@ -25,9 +25,10 @@ impl Holder {
             .expect("busybox starts");
         wait::until(LIMIT, "the port is held", || {
             let mut look = engine.command_in_netns("cat");
-            let table = look.arg("/proc/net/tcp").output().expect("cat runs").stdout;
+            let table = look.args(["/proc/net/tcp", "/proc/net/tcp6"]).output().expect("cat runs").stdout;
             String::from_utf8_lossy(&table)
-                .contains(&format!(":{port:04X} 00000000:0000 0A"))
+                .lines()
+                .any(|line| line.contains(&format!(":{port:04X} ")) && line.contains(":0000 0A "))
                 .then_some(())
         });
         Self(child)
