@@ -10,6 +10,8 @@ use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
 use futures::stream::BoxStream;
 
+pub mod sim;
+
 /// An engine that can be watched and acted on.
 ///
 /// Every act can be repeated: what is already so is success. Removal and stop look at the labels again first.
@@ -21,11 +23,7 @@ pub trait Backend: Send + Sync + 'static {
     fn look_again(&self);
 
     /// Carries out one act. The caller sets the deadline; dropping the future abandons the call, not its effect.
-    fn act(
-        &self,
-        act: &Act,
-        progress: &dyn Progress,
-    ) -> impl Future<Output = Result<Done, ActError>> + Send;
+    fn act(&self, act: &Act, progress: &dyn Progress) -> impl Future<Output = Result<Done, ActError>> + Send;
 
     /// Log lines of a container, oldest first.
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>>;

@@ -1,0 +1,299 @@
+//! Acts as the engine carries them out, with every refusal that is known of a real one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use argus_core::ident::{ContainerId, HostPort, ResourceName};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
+use argus_core::memory::expectation::is_up;
+use argus_core::observed::{Attachment, Config, Container, ContainerState, Facts, ObjectId};
+use argus_core::outcome::{ActError, Done, PortOwner, PortRefusal};
+use argus_core::plan::{Act, ContainerSpec};
+use argus_core::time::Timestamp;
+
+use super::model::{Call, Kept, Model};
+
+mod network;
+
+type Came = Result<Done, ActError>;
+
+impl Model {
+    /// Carries out one act.
+    ///
+    /// # Errors
+    /// As an engine and the backend before it would refuse it.
+    pub fn act(&mut self, act: &Act, now: Timestamp) -> Came {
+        self.pass(now);
+        let before = self.changes.len();
+        let came = match act {
+            Act::CreateNetwork { name, labels } => self.create_network(name, labels),
+            Act::RemoveNetwork { id, .. } => self.remove_network(act, id),
+            Act::CreateVolume { name, labels } => self.create_volume(name, labels),
+            Act::RemoveVolume { name } => self.remove_volume(act, name),
+            Act::PullImage { reference } => self.pull(reference),
+            Act::BuildImage(build) => {
+                self.images.insert(build.tag.clone(), build.digest.to_string());
+                Ok(Done::Ok)
+            }
+            Act::CreateContainer { name, spec } => self.create(name, spec),
+            Act::StartContainer { id } => self.own(act, id).and_then(|()| self.start(id)),
+            Act::StopContainer { id, .. } => match self.own(act, id) {
+                Err(ActError::Gone) => Ok(Done::Ok),
+                Err(other) => Err(other),
+                Ok(()) => {
+                    self.end(id, now, 143);
+                    Ok(Done::Ok)
+                }
+            },
+            Act::UnpauseContainer { id } => self.own(act, id).map(|()| self.unpause(id)),
+            Act::RenameContainer { id, to } => self.own(act, id).and_then(|()| self.rename(id, to)),
+            Act::RemoveContainer { id, .. } => match self.own(act, id) {
+                Err(ActError::Gone) => Ok(Done::Ok),
+                Err(other) => Err(other),
+                Ok(()) => {
+                    self.containers.remove(id);
+                    self.changed(&ObjectId::Container(id.clone()));
+                    Ok(Done::Ok)
+                }
+            },
+            Act::ConnectNetwork {
+                network,
+                container,
+                aliases,
+            } => self.connect(act, network, container, aliases),
+            Act::DisconnectNetwork { network, container } => self.disconnect(act, network, container),
+        };
+        let image = matches!(act, Act::PullImage { .. } | Act::BuildImage(_)) && came.is_ok();
+        let changed = image || self.changes.len() > before;
+        self.calls.push(Call {
+            at: now,
+            act: act.clone(),
+            changed,
+        });
+        came
+    }
+
+    fn fresh(&mut self) -> String {
+        self.made += 1;
+        format!("{:012x}", self.made)
+    }
+
+    /// The look at the labels before a change.
+    fn own(&mut self, act: &Act, id: &ContainerId) -> Result<(), ActError> {
+        self.trespass(act, &ObjectId::Container(id.clone()));
+        let kept = self.containers.get(id).ok_or(ActError::Gone)?;
+        match kept.container.owner() {
+            Some(_) => Ok(()),
+            None => Err(ActError::NotOurs(format!("container `{}`", kept.container.name))),
+        }
+    }
+
+    fn named(&self, name: &str) -> Option<&Container> {
+        self.containers().find(|container| container.name == name)
+    }
+
+    fn create(&mut self, name: &ResourceName, spec: &ContainerSpec) -> Came {
+        match self.images.get(&spec.image) {
+            Some(digest) if spec.build.is_empty() || *digest == spec.build => {}
+            _ => return Err(ActError::ImageMissing),
+        }
+        if let Some(held) = self.named(name.as_str()) {
+            let same = |key: &str| held.labels.get(key) == spec.labels.get(key);
+            let ours = held.owner().is_some()
+                && [ENVIRONMENT, SERVICE, SPEC_HASH, CONTROLLER]
+                    .into_iter()
+                    .all(same);
+            return match held.state {
+                ContainerState::Removing | ContainerState::Dead if ours => Err(ActError::Busy(
+                    "the container of an earlier try is being removed".to_owned(),
+                )),
+                _ if ours => Ok(Done::Container(held.id.clone())),
+                _ => Err(ActError::NameTaken {
+                    holder: format!("`{}`", held.name),
+                }),
+            };
+        }
+        let id = ContainerId::new(format!("c{}", self.fresh()))
+            .map_err(|bad| ActError::Unknown(bad.to_string()))?;
+        let at = Attachment {
+            network: None,
+            aliases: spec.aliases.clone(),
+            address: None,
+        };
+        let container = Container {
+            id: id.clone(),
+            name: name.to_string(),
+            labels: spec.labels.clone(),
+            image: spec.image.clone(),
+            state: ContainerState::Created,
+            created_at: self.now,
+            networks: BTreeMap::from([(spec.network.to_string(), at)]),
+            facts: Some(facts_of(spec)),
+            stopped_by_other: None,
+        };
+        self.containers.insert(
+            id.clone(),
+            Kept {
+                container,
+                ends_at: None,
+                code: 0,
+            },
+        );
+        self.changed(&ObjectId::Container(id.clone()));
+        Ok(Done::Container(id))
+    }
+
+    fn start(&mut self, id: &ContainerId) -> Came {
+        let container = self
+            .containers
+            .get(id)
+            .map(|kept| kept.container.clone())
+            .ok_or(ActError::Gone)?;
+        match container.state {
+            ContainerState::Running | ContainerState::Restarting => return Ok(Done::Ok),
+            ContainerState::Paused => {
+                return Err(ActError::Rejected(
+                    "cannot start a paused container, try unpause instead".to_owned(),
+                ));
+            }
+            ContainerState::Removing | ContainerState::Dead => {
+                return Err(ActError::Busy(
+                    "container is marked for removal and cannot be started".to_owned(),
+                ));
+            }
+            ContainerState::Created | ContainerState::Exited => {}
+        }
+        let mut networks = container.networks.clone();
+        for (name, at) in &mut networks {
+            let known = match &at.network {
+                Some(id) => self.networks.get(id),
+                None => self.networks.values().find(|network| network.name == *name),
+            };
+            let Some(known) = known else {
+                return Err(self.failed(id, ActError::NetworkGone(format!("network {name} not found"))));
+            };
+            at.network = Some(known.id.clone());
+        }
+        if let Some(refusal) = self.refusal(&container) {
+            return Err(self.failed(id, ActError::PortTaken(Box::new(refusal))));
+        }
+        let now = self.now;
+        if let Some(kept) = self.containers.get_mut(id) {
+            kept.container.state = ContainerState::Running;
+            kept.container.networks = networks;
+            kept.container.stopped_by_other = None;
+            if let Some(facts) = &mut kept.container.facts {
+                facts.started_at = Some(now);
+                facts.exit_code = 0;
+                facts.error = String::new();
+            }
+        }
+        self.begin_run(id);
+        self.changed(&ObjectId::Container(id.clone()));
+        Ok(Done::Ok)
+    }
+
+    /// A start that fails leaves the state as it is, and a note.
+    fn failed(&mut self, id: &ContainerId, error: ActError) -> ActError {
+        if let Some(facts) = self
+            .containers
+            .get_mut(id)
+            .and_then(|kept| kept.container.facts.as_mut())
+        {
+            facts.exit_code = 128;
+            facts.error = error.to_string();
+        }
+        self.changed(&ObjectId::Container(id.clone()));
+        error
+    }
+
+    fn refusal(&self, container: &Container) -> Option<PortRefusal> {
+        let bound = |container: &Container| {
+            let facts = container.facts.as_ref();
+            facts
+                .map(|facts| {
+                    facts
+                        .config
+                        .bindings
+                        .iter()
+                        .map(|(_, host)| *host)
+                        .collect::<Vec<_>>()
+                })
+                .unwrap_or_default()
+        };
+        let others = self
+            .containers()
+            .filter(|other| is_up(other.state) && other.id != container.id);
+        let mut busy: BTreeSet<HostPort> = others.flat_map(&bound).collect();
+        busy.extend(&self.strangers);
+        let port = bound(container).into_iter().find(|port| busy.contains(port))?;
+        let busy = if self.blind { BTreeSet::new() } else { busy };
+        Some(PortRefusal {
+            port,
+            free_now: false,
+            owner: PortOwner::Unknown,
+            busy,
+        })
+    }
+
+    fn unpause(&mut self, id: &ContainerId) -> Done {
+        let paused = |kept: &&mut Kept| kept.container.state == ContainerState::Paused;
+        if let Some(kept) = self.containers.get_mut(id).filter(paused) {
+            kept.container.state = ContainerState::Running;
+            self.changed(&ObjectId::Container(id.clone()));
+        }
+        Done::Ok
+    }
+
+    fn rename(&mut self, id: &ContainerId, to: &ResourceName) -> Came {
+        match self.named(to.as_str()) {
+            Some(held) if held.id == *id => return Ok(Done::Ok),
+            Some(held) => {
+                return Err(ActError::NameTaken {
+                    holder: format!("`{}`", held.name),
+                });
+            }
+            None => {}
+        }
+        if let Some(kept) = self.containers.get_mut(id) {
+            kept.container.name = to.to_string();
+            self.changed(&ObjectId::Container(id.clone()));
+        }
+        Ok(Done::Ok)
+    }
+
+    fn pull(&mut self, reference: &str) -> Came {
+        if !self.registry.contains(reference) {
+            return Err(ActError::ImageNotFound(format!(
+                "manifest for {reference} not found"
+            )));
+        }
+        self.images.insert(reference.to_owned(), String::new());
+        Ok(Done::Ok)
+    }
+}
+
+fn facts_of(spec: &ContainerSpec) -> Facts {
+    let port = |number, protocol| HostPort { number, protocol };
+    let bindings = spec.bindings.iter();
+    Facts {
+        started_at: None,
+        finished_at: None,
+        exit_code: 0,
+        oom_killed: false,
+        error: String::new(),
+        health: None,
+        config: Config {
+            environment: spec
+                .environment
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect(),
+            memory: spec.memory.unwrap_or(0),
+            nano_cpus: spec.nano_cpus.unwrap_or(0),
+            bindings: bindings
+                .map(|b| (port(b.container, b.protocol), port(b.host, b.protocol)))
+                .collect(),
+            restart_policy: "no".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,65 @@
+//! Eyes on the model: late, forgetful, repeating themselves, and put right by full lists.
+
+use argus_core::observed::{Object, Sighting};
+use argus_core::time::Timestamp;
+
+use super::chance::Chance;
+use super::faults::Weather;
+
+/// When which sight of an event arrives: in the order of the events, unless the weather says otherwise.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Eyes {
+    /// Nothing that keeps its order arrives before this.
+    last: Timestamp,
+}
+
+impl Eyes {
+    /// The arrivals of one sight of an event.
+    pub(super) fn arrivals(
+        &mut self,
+        seen: Sighting,
+        now: Timestamp,
+        weather: &Weather,
+        chance: &mut Chance,
+    ) -> Vec<(Timestamp, Sighting)> {
+        if chance.percent(weather.lost) {
+            return Vec::new();
+        }
+        let mut all = Vec::new();
+        if chance.percent(weather.repeated) {
+            let again = now + chance.millis((0, 3 * weather.lag.1 + 100));
+            all.push((again, seen.clone()));
+        }
+        if chance.percent(weather.reordered) {
+            all.push((now + chance.millis((0, 5 * weather.lag.1 + 100)), seen));
+        } else {
+            all.push((self.in_order(now, weather, chance), seen));
+        }
+        all
+    }
+
+    /// When something that is seen now arrives behind everything that was seen before.
+    pub(super) fn in_order(&mut self, now: Timestamp, weather: &Weather, chance: &mut Chance) -> Timestamp {
+        self.last = self.last.max(now + chance.millis(weather.lag));
+        self.last
+    }
+
+    /// Whatever was still to come in order is forgotten.
+    pub(super) fn close(&mut self, now: Timestamp) {
+        self.last = now;
+    }
+}
+
+/// What a list shows of an object: less than an inspect.
+pub(super) fn thin(seen: &Sighting) -> Sighting {
+    match seen {
+        Sighting::Saw(Object::Container(container)) => {
+            let mut container = container.clone();
+            let shown = std::sync::Arc::make_mut(&mut container);
+            shown.facts = None;
+            shown.networks.values_mut().for_each(|at| at.aliases.clear());
+            Sighting::Saw(Object::Container(container))
+        }
+        other => other.clone(),
+    }
+}

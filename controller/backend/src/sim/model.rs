@@ -1,0 +1,332 @@
+//! An engine's objects and what becomes of them by themselves, by strangers and by people.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::ident::{ContainerId, HostPort, NetworkId};
+use argus_core::labels;
+use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Sighting, Volume};
+use argus_core::plan::Act;
+use argus_core::time::Timestamp;
+
+/// How the processes of one service end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    /// So long after each start.
+    pub after: Duration,
+    /// With this exit code.
+    pub code: i64,
+    /// So many times; runs after that do not end by themselves.
+    pub times: u32,
+}
+
+/// A call as the engine carried it out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub act: Act,
+    /// It changed something; otherwise it found it done, or was refused.
+    pub changed: bool,
+}
+
+/// Everything on the engine.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    pub(super) now: Timestamp,
+    pub(super) made: u64,
+    pub(super) containers: BTreeMap<ContainerId, Kept>,
+    pub(super) networks: BTreeMap<NetworkId, Network>,
+    pub(super) volumes: BTreeMap<String, Volume>,
+    /// Present images by reference, with the digest of their build.
+    pub(super) images: BTreeMap<String, String>,
+    pub(super) registry: BTreeSet<String>,
+    pub(super) strangers: BTreeSet<HostPort>,
+    /// Refusals name only the refused port, as where the host's ports cannot be looked at.
+    pub(super) blind: bool,
+    pub(super) foreign: BTreeSet<ObjectId>,
+    pub(super) calls: Vec<Call>,
+    pub(super) changes: Vec<Sighting>,
+    trespasses: Vec<String>,
+    lives: BTreeMap<String, Life>,
+    runs: BTreeMap<String, u32>,
+}
+
+/// A container with what an inspect does not show.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) container: Container,
+    pub(super) ends_at: Option<Timestamp>,
+    pub(super) code: i64,
+}
+
+impl Model {
+    /// An image that is on the engine.
+    pub fn has_image(&mut self, reference: &str) {
+        self.images.insert(reference.to_owned(), String::new());
+    }
+
+    /// An image that can be pulled.
+    pub fn registry_has(&mut self, reference: &str) {
+        self.registry.insert(reference.to_owned());
+    }
+
+    /// How the processes of `ENVIRONMENT/SERVICE` end; without this they do not.
+    pub fn live(&mut self, service: &str, life: Life) {
+        self.lives.insert(service.to_owned(), life);
+    }
+
+    /// A host port is taken by a process that is no container.
+    pub fn take_port(&mut self, port: HostPort) {
+        self.strangers.insert(port);
+    }
+
+    /// It is free again.
+    pub fn free_port(&mut self, port: HostPort) {
+        self.strangers.remove(&port);
+    }
+
+    /// From now on nothing can be seen of the host's ports.
+    pub fn hide_ports(&mut self) {
+        self.blind = true;
+    }
+
+    /// Something that somebody else made. Any act on it is a trespass.
+    pub fn plant(&mut self, object: Object) {
+        let id = match object {
+            Object::Container(container) => {
+                let id = container.id.clone();
+                let container = Container::clone(&container);
+                self.containers.insert(
+                    id.clone(),
+                    Kept {
+                        container,
+                        ends_at: None,
+                        code: 0,
+                    },
+                );
+                ObjectId::Container(id)
+            }
+            Object::Network(network) => {
+                let id = network.id.clone();
+                self.networks.insert(id.clone(), Network::clone(&network));
+                ObjectId::Network(id)
+            }
+            Object::Volume(volume) => {
+                let name = volume.name.clone();
+                self.volumes.insert(name.clone(), Volume::clone(&volume));
+                ObjectId::Volume(name)
+            }
+        };
+        self.foreign.insert(id.clone());
+        self.changed(&id);
+    }
+
+    /// What was asked of things that somebody else made.
+    pub fn trespasses(&self) -> &[String] {
+        &self.trespasses
+    }
+
+    /// Every call that reached the engine.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// All containers.
+    pub fn containers(&self) -> impl Iterator<Item = &Container> {
+        self.containers.values().map(|kept| &kept.container)
+    }
+
+    /// All networks.
+    pub fn networks(&self) -> impl Iterator<Item = &Network> {
+        self.networks.values()
+    }
+
+    /// All volumes.
+    pub fn volumes(&self) -> impl Iterator<Item = &Volume> {
+        self.volumes.values()
+    }
+
+    /// How often processes of `ENVIRONMENT/SERVICE` were started.
+    pub fn runs(&self, service: &str) -> u32 {
+        self.runs.get(service).copied().unwrap_or(0)
+    }
+
+    /// When the next process ends by itself.
+    pub fn next_end(&self) -> Option<Timestamp> {
+        self.containers.values().filter_map(|kept| kept.ends_at).min()
+    }
+
+    /// Time passes: processes end.
+    pub fn pass(&mut self, now: Timestamp) {
+        self.now = now;
+        let ended: Vec<_> = self
+            .containers
+            .iter()
+            .filter(|(_, kept)| kept.ends_at.is_some_and(|at| at <= now))
+            .map(|(id, kept)| (id.clone(), kept.ends_at.unwrap_or(now), kept.code))
+            .collect();
+        for (id, at, code) in ended {
+            self.end(&id, at, code);
+        }
+    }
+
+    /// A person stops a container.
+    pub fn person_stops(&mut self, id: &ContainerId) {
+        if self
+            .containers
+            .get(id)
+            .is_some_and(|kept| kept.container.state == ContainerState::Running)
+        {
+            self.changes.push(Sighting::Stopped(id.clone(), self.now));
+            self.end(id, self.now, 137);
+        }
+    }
+
+    /// A person freezes a container.
+    pub fn person_pauses(&mut self, id: &ContainerId) {
+        let running = |kept: &&mut Kept| kept.container.state == ContainerState::Running;
+        if let Some(kept) = self.containers.get_mut(id).filter(running) {
+            kept.container.state = ContainerState::Paused;
+            self.changed(&ObjectId::Container(id.clone()));
+        }
+    }
+
+    /// A person removes a container.
+    pub fn person_removes(&mut self, id: &ContainerId) {
+        if self.containers.remove(id).is_some() {
+            self.changed(&ObjectId::Container(id.clone()));
+        }
+    }
+
+    /// A person takes a container off its networks.
+    pub fn person_disconnects(&mut self, id: &ContainerId) {
+        if let Some(kept) = self.containers.get_mut(id) {
+            kept.container.networks.clear();
+            self.changed(&ObjectId::Container(id.clone()));
+        }
+    }
+
+    /// A person removes a network with force: whoever was on it is on none.
+    pub fn person_removes_network(&mut self, id: &NetworkId) {
+        let on_it: Vec<_> = self.attached(id).cloned().collect();
+        on_it
+            .iter()
+            .for_each(|container| self.person_disconnects(container));
+        if self.networks.remove(id).is_some() {
+            self.changed(&ObjectId::Network(id.clone()));
+        }
+    }
+
+    /// The process of a container is killed from outside the engine.
+    pub fn dies(&mut self, id: &ContainerId, code: i64) {
+        self.end(id, self.now, code);
+    }
+
+    /// The engine is restarted: every process ends, and nobody is told.
+    pub fn engine_restarts(&mut self) {
+        let running: Vec<_> = self.containers.keys().cloned().collect();
+        running.iter().for_each(|id| self.end(id, self.now, 137));
+        self.changes.clear();
+    }
+
+    /// An object as a look would show it now; gone when it does not carry our label.
+    pub fn look(&self, id: &ObjectId) -> Sighting {
+        let object = match id {
+            ObjectId::Container(id) => {
+                let kept = self.containers.get(id);
+                kept.map(|kept| Object::Container(Arc::new(kept.container.clone())))
+            }
+            ObjectId::Network(id) => self
+                .networks
+                .get(id)
+                .map(|n| Object::Network(Arc::new(n.clone()))),
+            ObjectId::Volume(name) => self
+                .volumes
+                .get(name)
+                .map(|v| Object::Volume(Arc::new(v.clone()))),
+        };
+        let managed = object.filter(|object| {
+            let labels = match object {
+                Object::Container(container) => &container.labels,
+                Object::Network(network) => &network.labels,
+                Object::Volume(volume) => &volume.labels,
+            };
+            labels.get(labels::MANAGED).is_some_and(|word| word == "true")
+        });
+        managed.map_or_else(|| Sighting::Gone(id.clone()), Sighting::Saw)
+    }
+
+    /// Everything that carries our label, as a list shows it.
+    pub fn list(&self) -> Vec<Sighting> {
+        let containers = self.containers.keys().cloned().map(ObjectId::Container);
+        let networks = self.networks.keys().cloned().map(ObjectId::Network);
+        let volumes = self.volumes.keys().cloned().map(ObjectId::Volume);
+        let all = containers.chain(networks).chain(volumes);
+        all.map(|id| self.look(&id))
+            .filter(|seen| matches!(seen, Sighting::Saw(_)))
+            .collect()
+    }
+
+    /// Containers with an endpoint on a network.
+    pub(super) fn attached(&self, id: &NetworkId) -> impl Iterator<Item = &ContainerId> {
+        let on = move |kept: &Kept| {
+            kept.container
+                .networks
+                .values()
+                .any(|at| at.network.as_ref() == Some(id))
+        };
+        self.containers
+            .iter()
+            .filter(move |(_, kept)| on(kept))
+            .map(|(id, _)| id)
+    }
+
+    pub(super) fn changed(&mut self, id: &ObjectId) {
+        let seen = self.look(id);
+        self.changes.push(seen);
+    }
+
+    pub(super) fn trespass(&mut self, act: &Act, id: &ObjectId) {
+        if self.foreign.contains(id) {
+            self.trespasses.push(format!("{} of {id:?}", act.verb()));
+        }
+    }
+
+    /// A process begins: when it will end, and how.
+    pub(super) fn begin_run(&mut self, id: &ContainerId) {
+        let now = self.now;
+        let Some(kept) = self.containers.get_mut(id) else {
+            return;
+        };
+        let service = kept
+            .container
+            .owner()
+            .and_then(|owner| Some(format!("{}/{}", owner.environment, owner.service?)));
+        let service = service.unwrap_or_default();
+        let runs = self.runs.entry(service.clone()).or_default();
+        *runs += 1;
+        let life = self.lives.get(&service).filter(|life| *runs <= life.times);
+        kept.ends_at = life.map(|life| now + life.after);
+        kept.code = life.map_or(0, |life| life.code);
+    }
+
+    /// A process ends.
+    pub(super) fn end(&mut self, id: &ContainerId, at: Timestamp, code: i64) {
+        let Some(kept) = self.containers.get_mut(id) else {
+            return;
+        };
+        kept.ends_at = None;
+        if !argus_core::memory::expectation::is_up(kept.container.state) {
+            return;
+        }
+        kept.container.state = ContainerState::Exited;
+        if let Some(facts) = &mut kept.container.facts {
+            facts.finished_at = Some(at);
+            facts.exit_code = code;
+        }
+        self.changed(&ObjectId::Container(id.clone()));
+    }
+}
