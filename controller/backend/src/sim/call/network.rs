@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
 use argus_core::memory::expectation::is_up;
-use argus_core::observed::{Attachment, Network, ObjectId, Volume};
+use argus_core::observed::{Attachment, Container, Network, ObjectId, Volume};
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
 
