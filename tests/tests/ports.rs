@@ -25,7 +25,11 @@ impl Holder {
             .expect("busybox starts");
         wait::until(LIMIT, "the port is held", || {
             let mut look = engine.command_in_netns("cat");
-            let table = look.args(["/proc/net/tcp", "/proc/net/tcp6"]).output().expect("cat runs").stdout;
+            let table = look
+                .args(["/proc/net/tcp", "/proc/net/tcp6"])
+                .output()
+                .expect("cat runs")
+                .stdout;
             String::from_utf8_lossy(&table)
                 .lines()
                 .any(|line| line.contains(&format!(":{port:04X} ")) && line.contains(":0000 0A "))

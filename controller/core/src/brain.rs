@@ -78,7 +78,12 @@ struct Cached {
 impl Brain {
     /// A brain that remembers.
     pub fn new(site: Site, memory: Memory) -> Self {
-        Self { site, memory, cache: BTreeMap::new(), health: HealthBook::new() }
+        Self {
+            site,
+            memory,
+            cache: BTreeMap::new(),
+            health: HealthBook::new(),
+        }
     }
 
     /// What it remembers.
@@ -93,7 +98,10 @@ impl Brain {
 
     /// Looks at everything, decides, and counts the steps to begin as in flight.
     pub fn turn(&mut self, inputs: &Inputs<'_>) -> Turn {
-        let mut turn = Turn { look_again: self.settle_expectations(inputs), ..Turn::default() };
+        let mut turn = Turn {
+            look_again: self.settle_expectations(inputs),
+            ..Turn::default()
+        };
         if !inputs.scanned || !inputs.world.synced() {
             return self.blind(inputs, turn);
         }
@@ -103,11 +111,20 @@ impl Brain {
             self.stale_all();
         }
         let nothing = Arc::new(Observed::default());
-        let envs: BTreeSet<EnvName> =
-            inputs.specs.keys().chain(inputs.world.environments().keys()).cloned().collect();
+        let envs: BTreeSet<EnvName> = inputs
+            .specs
+            .keys()
+            .chain(inputs.world.environments().keys())
+            .cloned()
+            .collect();
         for env in &envs {
             let observed = inputs.world.of(env).unwrap_or(&nothing);
-            self.memory.notice(env, inputs.specs.get(env).map(AsRef::as_ref), observed, inputs.now);
+            self.memory.notice(
+                env,
+                inputs.specs.get(env).map(AsRef::as_ref),
+                observed,
+                inputs.now,
+            );
         }
         let mut claims = self.claims();
         for env in envs {
@@ -123,7 +140,12 @@ impl Brain {
                 turn.plans.insert(env, cached.plan.clone());
             }
         }
-        let expected = self.memory.expectations.values().map(|expected| expected.until).min();
+        let expected = self
+            .memory
+            .expectations
+            .values()
+            .map(|expected| expected.until)
+            .min();
         turn.wake_at = [turn.wake_at, expected].into_iter().flatten().min();
         turn
     }
@@ -155,13 +177,21 @@ impl Brain {
         };
         for (env, accepted) in inputs.specs {
             let wait = |service: &ServiceName| Wait {
-                subject: Subject::Service { environment: env.clone(), service: service.clone() },
+                subject: Subject::Service {
+                    environment: env.clone(),
+                    service: service.clone(),
+                },
                 on: on.clone(),
             };
             let plan = Plan {
                 waits: accepted.desired.services.keys().map(wait).collect(),
                 revision: Some(accepted.desired.revision.clone()),
-                ports: self.memory.environments.get(env).map(|kept| kept.ports.clone()).unwrap_or_default(),
+                ports: self
+                    .memory
+                    .environments
+                    .get(env)
+                    .map(|kept| kept.ports.clone())
+                    .unwrap_or_default(),
                 ..Plan::default()
             };
             turn.plans.insert(env.clone(), Arc::new(plan));
@@ -184,7 +214,8 @@ impl Brain {
                     expected.until = inputs.now + RELIST_WITHIN;
                     look_again = true;
                 }
-            } else if matches!(expected.proof, Proof::Relisted(after) if inputs.world.lists_begun() <= after) {
+            } else if matches!(expected.proof, Proof::Relisted(after) if inputs.world.lists_begun() <= after)
+            {
                 look_again = true;
             }
         }
@@ -197,9 +228,13 @@ impl Brain {
 
     fn forget_the_old(&mut self, inputs: &Inputs<'_>) {
         let (world, now) = (inputs.world, inputs.now);
-        self.memory.refused.retain(|_, refused| refused.at + REFUSAL_HOLDS * 2 > now);
+        self.memory
+            .refused
+            .retain(|_, refused| refused.at + REFUSAL_HOLDS * 2 > now);
         let flying = !self.memory.in_flight.is_empty();
-        self.memory.stopped_by_us.retain(|id| flying || world.container(id).is_some());
+        self.memory
+            .stopped_by_us
+            .retain(|id| flying || world.container(id).is_some());
         let wanted = |env: &EnvName| inputs.specs.contains_key(env) || world.of(env).is_some();
         self.memory.environments.retain(|env, _| wanted(env));
         self.memory.volumes.retain(|(env, _)| wanted(env));
@@ -221,7 +256,9 @@ impl Brain {
         observed: &Observed,
         now: Timestamp,
     ) -> bool {
-        let Some(cached) = self.cache.get(env) else { return true };
+        let Some(cached) = self.cache.get(env) else {
+            return true;
+        };
         let same_spec = match (&cached.accepted, accepted) {
             (None, None) => true,
             (Some(old), Some(new)) => Arc::ptr_eq(old, new),
@@ -244,7 +281,10 @@ impl Brain {
             let kept = self.memory.environments.entry(env.clone()).or_default();
             let desired = &accepted.desired;
             let ports = port::assign(desired, kept, claims, &self.memory.refused, inputs.now);
-            let same = cached.accepted.as_ref().is_some_and(|old| Arc::ptr_eq(old, accepted));
+            let same = cached
+                .accepted
+                .as_ref()
+                .is_some_and(|old| Arc::ptr_eq(old, accepted));
             if !same || cached.ports.ports != ports.ports {
                 cached.rendered = render::environment(desired, &ports.ports, &self.site);
             }
@@ -284,7 +324,11 @@ impl Brain {
     }
 
     fn claims(&self) -> Claims {
-        self.memory.environments.iter().flat_map(|(env, kept)| claims_of(env, &kept.ports)).collect()
+        self.memory
+            .environments
+            .iter()
+            .flat_map(|(env, kept)| claims_of(env, &kept.ports))
+            .collect()
     }
 
     fn stale(&mut self, subject: &Subject) {
@@ -314,7 +358,10 @@ fn claims_of(env: &EnvName, ports: &PortMap) -> Vec<(HostPort, (EnvName, Service
     ports
         .iter()
         .map(|(key, number)| {
-            let host = HostPort { number: *number, protocol: key.container.protocol };
+            let host = HostPort {
+                number: *number,
+                protocol: key.container.protocol,
+            };
             (host, (env.clone(), key.service.clone()))
         })
         .collect()

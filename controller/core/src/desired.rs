@@ -21,8 +21,8 @@ mod settings;
 pub mod template;
 mod words;
 
-use std::collections::BTreeMap;
 use core::net::IpAddr;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -162,7 +162,10 @@ pub struct Port {
 impl Port {
     /// The wanted host port with its protocol.
     pub fn wanted_host(&self) -> Option<HostPort> {
-        self.wanted.map(|number| HostPort { number, protocol: self.protocol })
+        self.wanted.map(|number| HostPort {
+            number,
+            protocol: self.protocol,
+        })
     }
 }
 

@@ -19,8 +19,16 @@ fn check(
     longest: usize,
     allowed: impl Fn(char) -> bool,
 ) -> Result<(), BadName> {
-    let bad = |why| Err(BadName { what, text: text.chars().take(80).collect(), why });
-    let Some(first) = text.chars().next() else { return bad("is empty") };
+    let bad = |why| {
+        Err(BadName {
+            what,
+            text: text.chars().take(80).collect(),
+            why,
+        })
+    };
+    let Some(first) = text.chars().next() else {
+        return bad("is empty");
+    };
     if !first.is_ascii_alphanumeric() {
         return bad("must begin with a letter or a digit");
     }

@@ -124,8 +124,14 @@ impl EnvMemory {
         self.wanted.clear();
         for service in desired.services.values() {
             for port in &service.ports {
-                let container = HostPort { number: port.container, protocol: port.protocol };
-                let key = PortKey { service: service.name.clone(), container };
+                let container = HostPort {
+                    number: port.container,
+                    protocol: port.protocol,
+                };
+                let key = PortKey {
+                    service: service.name.clone(),
+                    container,
+                };
                 self.wanted.insert(key, port.wanted.unwrap_or(0));
             }
         }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::brain::Site;
 use crate::desired::Accepted;
-use crate::ident::{ContainerId, EnvName, HostPort, NetworkId, ResourceName, Revision, ServiceName, SpecHash};
+use crate::ident::{
+    ContainerId, EnvName, HostPort, NetworkId, ResourceName, Revision, ServiceName, SpecHash,
+};
 use crate::memory::{EnvMemory, Memory};
 use crate::observed::{Observed, Outage};
 use crate::probe::HealthBook;
@@ -181,7 +183,9 @@ impl PlanInput<'_> {
     /// What stands in the way of any act on a subject: one in flight, an effect not seen, a failure not over.
     fn barred(&self, subject: &Subject) -> Option<WaitingOn> {
         if let Some(flying) = self.memory.in_flight.get(subject) {
-            return Some(WaitingOn::InFlight { verb: flying.verb.to_owned() });
+            return Some(WaitingOn::InFlight {
+                verb: flying.verb.to_owned(),
+            });
         }
         if let Some(expected) = self.memory.expectations.get(subject) {
             let (verb, until) = (expected.verb.to_owned(), expected.until);
@@ -196,12 +200,19 @@ impl PlanInput<'_> {
     fn failing(&self, subject: &Subject) -> Option<WaitingOn> {
         let failure = self.memory.failures.get(subject)?;
         match failure.retry_at(&subject.to_string()) {
-            None => Some(WaitingOn::Failed { failure: failure.clone() }),
+            None => Some(WaitingOn::Failed {
+                failure: failure.clone(),
+            }),
             Some(until) if until > self.now => Some(match &failure.error {
-                crate::outcome::ActError::NameTaken { holder } => {
-                    WaitingOn::Name { name: subject.to_string(), holder: holder.clone(), until }
-                }
-                _ => WaitingOn::Retry { until, failure: failure.clone() },
+                crate::outcome::ActError::NameTaken { holder } => WaitingOn::Name {
+                    name: subject.to_string(),
+                    holder: holder.clone(),
+                    until,
+                },
+                _ => WaitingOn::Retry {
+                    until,
+                    failure: failure.clone(),
+                },
             }),
             Some(_) => None,
         }
@@ -210,7 +221,9 @@ impl PlanInput<'_> {
     /// The cause of an act, or that it is one more try of one that failed.
     fn cause(&self, subject: &Subject, because: Cause) -> Cause {
         match self.memory.failures.get(subject) {
-            Some(failure) => Cause::Retry { attempt: failure.attempts + 1 },
+            Some(failure) => Cause::Retry {
+                attempt: failure.attempts + 1,
+            },
             None => because,
         }
     }
@@ -232,8 +245,11 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     if let Some(accepted) = input.accepted {
         plan.revision = Some(accepted.desired.revision.clone());
         plan.ports.clone_from(&input.ports.ports);
-        plan.hashes =
-            input.rendered.iter().map(|(name, (_, hash))| (name.clone(), hash.clone())).collect();
+        plan.hashes = input
+            .rendered
+            .iter()
+            .map(|(name, (_, hash))| (name.clone(), hash.clone()))
+            .collect();
         network::plan(input, &accepted.desired, &mut plan);
         volume::plan(input, &accepted.desired, &mut plan);
         for service in accepted.desired.services.values() {
@@ -248,7 +264,11 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
 impl Plan {
     fn take(&mut self, subject: Subject, decision: Decision) {
         match decision {
-            Decision::Do(act, because) => self.steps.push(Step { subject, act, because }),
+            Decision::Do(act, because) => self.steps.push(Step {
+                subject,
+                act,
+                because,
+            }),
             Decision::Wait(on) => self.waits.push(Wait { subject, on }),
             Decision::Settled => {}
         }

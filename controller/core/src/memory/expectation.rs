@@ -62,7 +62,10 @@ impl Proof {
     /// What proves that `act` took effect; `None` where nothing of it can be seen.
     pub fn of(act: &Act, done: &Done, world: &World) -> Option<Self> {
         let started = |id: &ContainerId| {
-            world.container(id).and_then(|c| c.facts.as_ref()).and_then(|facts| facts.started_at)
+            world
+                .container(id)
+                .and_then(|c| c.facts.as_ref())
+                .and_then(|facts| facts.started_at)
         };
         match act {
             Act::CreateContainer { .. } => match done {
@@ -73,17 +76,20 @@ impl Proof {
                 Done::Network(id) => Some(Self::NetworkPresent(id.clone())),
                 Done::Ok | Done::Container(_) => None,
             },
-            Act::StartContainer { id } => Some(Self::Started { id: id.clone(), before: started(id) }),
+            Act::StartContainer { id } => Some(Self::Started {
+                id: id.clone(),
+                before: started(id),
+            }),
             Act::StopContainer { id, .. } => Some(Self::Stopped(id.clone())),
             Act::UnpauseContainer { id } => Some(Self::Unpaused(id.clone())),
             Act::RenameContainer { id, to } => Some(Self::Named(id.clone(), to.to_string())),
             Act::RemoveContainer { id, .. } => Some(Self::Absent(id.clone())),
-            Act::ConnectNetwork { network, container, .. } => {
-                Some(Self::Attached(container.clone(), network.clone()))
-            }
-            Act::DisconnectNetwork { network, container } => {
-                ContainerId::new(container.clone()).ok().map(|id| Self::Detached(id, network.clone()))
-            }
+            Act::ConnectNetwork {
+                network, container, ..
+            } => Some(Self::Attached(container.clone(), network.clone())),
+            Act::DisconnectNetwork { network, container } => ContainerId::new(container.clone())
+                .ok()
+                .map(|id| Self::Detached(id, network.clone())),
             Act::RemoveNetwork { id, .. } => Some(Self::NetworkAbsent(id.clone())),
             Act::RemoveVolume { name } => Some(Self::VolumeAbsent(name.to_string())),
             Act::CreateVolume { .. } | Act::PullImage { .. } | Act::BuildImage(_) => None,
@@ -102,15 +108,15 @@ impl Proof {
                 | ContainerState::Dead => c.facts.as_ref().is_some_and(|facts| facts.started_at != *before),
             }),
             Self::Stopped(id) => world.container(id).is_none_or(|c| !is_up(c.state)),
-            Self::Unpaused(id) => world.container(id).is_none_or(|c| c.state != ContainerState::Paused),
+            Self::Unpaused(id) => world
+                .container(id)
+                .is_none_or(|c| c.state != ContainerState::Paused),
             Self::Named(id, name) => world.container(id).is_none_or(|c| c.name == *name),
             Self::Absent(id) => world.container(id).is_none(),
             Self::Attached(id, network) => world
                 .container(id)
                 .is_none_or(|c| c.networks.values().any(|a| a.network.as_ref() == Some(network))),
-            Self::Detached(id, name) => {
-                world.container(id).is_none_or(|c| !c.networks.contains_key(name))
-            }
+            Self::Detached(id, name) => world.container(id).is_none_or(|c| !c.networks.contains_key(name)),
             Self::NetworkPresent(id) => world.network(id).is_some(),
             Self::NetworkAbsent(id) => world.network(id).is_none(),
             Self::VolumeAbsent(name) => world.volume(name).is_none(),

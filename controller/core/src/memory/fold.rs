@@ -13,7 +13,13 @@ use crate::time::Timestamp;
 impl Memory {
     /// A step was handed out.
     pub fn began(&mut self, step: &Step, now: Timestamp) {
-        self.in_flight.insert(step.subject.clone(), InFlight { verb: step.act.verb(), since: now });
+        self.in_flight.insert(
+            step.subject.clone(),
+            InFlight {
+                verb: step.act.verb(),
+                since: now,
+            },
+        );
         if let Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. } = &step.act {
             self.stopped_by_us.insert(id.clone());
         }
@@ -33,7 +39,11 @@ impl Memory {
         if let Some(proof) = Proof::of(&step.act, done, world)
             && !proof.is_seen(world)
         {
-            let expectation = Expectation { verb: step.act.verb(), proof, until: now + EFFECT_WITHIN };
+            let expectation = Expectation {
+                verb: step.act.verb(),
+                proof,
+                until: now + EFFECT_WITHIN,
+            };
             self.expectations.insert(step.subject.clone(), expectation);
         }
         match (&step.act, &step.subject) {
@@ -69,8 +79,14 @@ impl Memory {
         }
         if let ActError::PortTaken(refusal) = error {
             let times = self.refused.get(&refusal.port).map_or(0, |refused| refused.times) + 1;
-            self.refused
-                .insert(refusal.port, Refused { at: now, refusal: (**refusal).clone(), times });
+            self.refused.insert(
+                refusal.port,
+                Refused {
+                    at: now,
+                    refusal: (**refusal).clone(),
+                    times,
+                },
+            );
         }
         if let (Act::PullImage { .. }, Subject::Image { key }) = (&step.act, &step.subject) {
             // The next try begins with a create again: somebody may have loaded the image meanwhile.
@@ -84,9 +100,17 @@ impl Memory {
             };
             self.expectations.insert(step.subject.clone(), expectation);
         }
-        let attempts = self.failures.get(&step.subject).map_or(0, |failure| failure.attempts) + 1;
-        let failure =
-            Failure { verb: step.act.verb().to_owned(), error: error.clone(), at: now, attempts };
+        let attempts = self
+            .failures
+            .get(&step.subject)
+            .map_or(0, |failure| failure.attempts)
+            + 1;
+        let failure = Failure {
+            verb: step.act.verb().to_owned(),
+            error: error.clone(),
+            at: now,
+            attempts,
+        };
         self.failures.insert(step.subject.clone(), failure);
     }
 }
@@ -129,10 +153,9 @@ impl Failure {
         };
         match &self.error {
             ActError::Unknown(_) | ActError::Unreachable(_) | ActError::Engine(_) => grow(500, 60_000),
-            ActError::Gone
-            | ActError::NetworkGone(_)
-            | ActError::NetworkInUse(_)
-            | ActError::Busy(_) => grow(500, 30_000),
+            ActError::Gone | ActError::NetworkGone(_) | ActError::NetworkInUse(_) | ActError::Busy(_) => {
+                grow(500, 30_000)
+            }
             ActError::StartFailed(_) | ActError::PullFailed(_) => grow(2_000, 60_000),
             ActError::ImageNotFound(_) | ActError::AuthRequired(_) => grow(10_000, 60_000),
             ActError::RateLimited { retry_after, .. } => {

@@ -15,7 +15,13 @@ const DEATHS_KEPT: usize = 16;
 
 impl Memory {
     /// Takes in what one look at an environment shows.
-    pub fn notice(&mut self, env: &EnvName, accepted: Option<&Accepted>, observed: &Observed, now: Timestamp) {
+    pub fn notice(
+        &mut self,
+        env: &EnvName,
+        accepted: Option<&Accepted>,
+        observed: &Observed,
+        now: Timestamp,
+    ) {
         let Some(accepted) = accepted else { return };
         let desired = &accepted.desired;
         let memory = self.environments.entry(env.clone()).or_default();
@@ -26,12 +32,19 @@ impl Memory {
                 self.forget_failures(env, desired);
             }
         }
-        let Some(memory) = self.environments.get_mut(env) else { return };
-        memory.services.retain(|name, _| desired.services.contains_key(name));
+        let Some(memory) = self.environments.get_mut(env) else {
+            return;
+        };
+        memory
+            .services
+            .retain(|name, _| desired.services.contains_key(name));
         recall_ports(memory, desired, observed);
         for container in observed.containers.values() {
             let owner = container.owner();
-            let Some(service) = owner.and_then(|o| o.service).and_then(|name| desired.services.get(&name)) else {
+            let Some(service) = owner
+                .and_then(|o| o.service)
+                .and_then(|name| desired.services.get(&name))
+            else {
                 continue;
             };
             look_at(memory, service, container, &self.stopped_by_us, now);
@@ -40,7 +53,11 @@ impl Memory {
 
     /// A new input is a new try: failures, deaths and known-missing images of an environment are forgotten.
     pub fn forget_failures(&mut self, env: &EnvName, desired: &Desired) {
-        let images: BTreeSet<String> = desired.services.values().map(|s| crate::plan::image::key(&s.image)).collect();
+        let images: BTreeSet<String> = desired
+            .services
+            .values()
+            .map(|s| crate::plan::image::key(&s.image))
+            .collect();
         self.failures.retain(|subject, _| match subject {
             Subject::Service { environment, .. }
             | Subject::Network { environment }
@@ -48,7 +65,8 @@ impl Memory {
             Subject::Image { key } => !images.contains(key),
             Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => true,
         });
-        self.images.retain(|key, known| *known == ImageMemory::Present || !images.contains(key));
+        self.images
+            .retain(|key, known| *known == ImageMemory::Present || !images.contains(key));
         if let Some(memory) = self.environments.get_mut(env) {
             for service in memory.services.values_mut() {
                 service.deaths.clear();
@@ -66,7 +84,8 @@ fn look_at(
 ) {
     let kept = memory.services.entry(service.name.clone()).or_default();
     let ended = container.state == ContainerState::Exited;
-    let by_hand = container.state == ContainerState::Paused || (ended && container.stopped_by_other.is_some());
+    let by_hand =
+        container.state == ContainerState::Paused || (ended && container.stopped_by_other.is_some());
     if by_hand {
         kept.by_hand.get_or_insert(now);
     } else {
@@ -107,8 +126,12 @@ fn look_at(
 /// Ports that the memory lost (a new state directory) are told by the labels of what runs.
 fn recall_ports(memory: &mut EnvMemory, desired: &Desired, observed: &Observed) {
     for container in observed.containers.values() {
-        let Some(service) = container.owner().and_then(|owner| owner.service) else { continue };
-        let Some(label) = container.labels.get(labels::PORTS) else { continue };
+        let Some(service) = container.owner().and_then(|owner| owner.service) else {
+            continue;
+        };
+        let Some(label) = container.labels.get(labels::PORTS) else {
+            continue;
+        };
         if !desired.services.contains_key(&service) {
             continue;
         }
@@ -131,6 +154,16 @@ fn entry_of(service: &ServiceName, entry: &str) -> Option<(PortKey, u16, u16)> {
         "udp" => Protocol::Udp,
         _ => return None,
     };
-    let container = HostPort { number: number.parse().ok()?, protocol };
-    Some((PortKey { service: service.clone(), container }, host.parse().ok()?, wanted.parse().ok()?))
+    let container = HostPort {
+        number: number.parse().ok()?,
+        protocol,
+    };
+    Some((
+        PortKey {
+            service: service.clone(),
+            container,
+        },
+        host.parse().ok()?,
+        wanted.parse().ok()?,
+    ))
 }

@@ -30,7 +30,9 @@ pub enum Verdict {
 
 /// The verdict on the last of these deaths.
 pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage]) -> Verdict {
-    let Some(last) = deaths.last() else { return Verdict::EngineRestart };
+    let Some(last) = deaths.last() else {
+        return Verdict::EngineRestart;
+    };
     if engine_caused(last, outages) {
         return Verdict::EngineRestart;
     }
@@ -39,7 +41,10 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage]) -> 
     }
     let since = last.at - policy.window;
     // A run that was long enough forgives everything before it.
-    let forgiven = deaths.iter().rposition(|death| ran_for(death) >= policy.reset_after).unwrap_or(0);
+    let forgiven = deaths
+        .iter()
+        .rposition(|death| ran_for(death) >= policy.reset_after)
+        .unwrap_or(0);
     let counted = deaths[forgiven..]
         .iter()
         .filter(|death| death.at >= since && !engine_caused(death, outages))
@@ -56,7 +61,9 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage]) -> 
 }
 
 fn ran_for(death: &Death) -> Duration {
-    death.started_at.map_or(Duration::ZERO, |start| death.at.since(start))
+    death
+        .started_at
+        .map_or(Duration::ZERO, |start| death.at.since(start))
 }
 
 /// A death around a time without an engine is the engine's doing.
@@ -104,7 +111,10 @@ mod tests {
         let check = |at: &[i64]| verdict(&policy(), &deaths(at), &[]);
         assert_eq!(check(&[10_000]), Verdict::At(Timestamp(12_000), 1));
         assert_eq!(check(&[10_000, 20_000]), Verdict::At(Timestamp(24_000), 2));
-        assert_eq!(check(&[10_000, 20_000, 30_000]), Verdict::At(Timestamp(38_000), 3));
+        assert_eq!(
+            check(&[10_000, 20_000, 30_000]),
+            Verdict::At(Timestamp(38_000), 3)
+        );
         assert_eq!(check(&[10_000, 20_000, 30_000, 40_000]), Verdict::GaveUp(3));
     }
 
@@ -129,21 +139,37 @@ mod tests {
         let with = |mode| verdict(&RestartPolicy { mode, ..policy() }, &spent, &[]);
         assert_eq!(with(SpentMode::SlowRetry), Verdict::At(Timestamp(64_000), 4));
         assert_eq!(with(SpentMode::Never), Verdict::Stay);
-        let off = RestartPolicy { enabled: false, ..policy() };
+        let off = RestartPolicy {
+            enabled: false,
+            ..policy()
+        };
         assert_eq!(verdict(&off, &spent, &[]), Verdict::Stay);
     }
 
     #[test]
     fn deaths_around_an_outage_burn_no_budget() {
-        let outage = Outage { from: Timestamp(100_000), until: Some(Timestamp(110_000)) };
+        let outage = Outage {
+            from: Timestamp(100_000),
+            until: Some(Timestamp(110_000)),
+        };
         for at in [85_000, 100_000, 105_000, 112_000] {
-            assert_eq!(verdict(&policy(), &deaths(&[at]), &[outage]), Verdict::EngineRestart, "{at}");
+            assert_eq!(
+                verdict(&policy(), &deaths(&[at]), &[outage]),
+                Verdict::EngineRestart,
+                "{at}"
+            );
         }
         for at in [84_999, 112_001] {
-            assert!(matches!(verdict(&policy(), &deaths(&[at]), &[outage]), Verdict::At(_, 1)), "{at}");
+            assert!(
+                matches!(verdict(&policy(), &deaths(&[at]), &[outage]), Verdict::At(_, 1)),
+                "{at}"
+            );
         }
         // Three of the four were the engine's, so one of the budget is used.
         let mixed = deaths(&[100_000, 101_000, 102_000, 150_000]);
-        assert_eq!(verdict(&policy(), &mixed, &[outage]), Verdict::At(Timestamp(152_000), 1));
+        assert_eq!(
+            verdict(&policy(), &mixed, &[outage]),
+            Verdict::At(Timestamp(152_000), 1)
+        );
     }
 }

@@ -58,7 +58,10 @@ impl World {
         self.unlisted = None;
         self.unreachable_reason = reason;
         if self.reachable {
-            self.outages.push(Outage { from: at, until: None });
+            self.outages.push(Outage {
+                from: at,
+                until: None,
+            });
             // Only recent outages can explain a death that is not yet dealt with.
             let surplus = self.outages.len().saturating_sub(16);
             self.outages.drain(..surplus);
@@ -67,7 +70,9 @@ impl World {
     }
 
     fn stopped(&mut self, id: &ContainerId, at: Timestamp) {
-        let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else { return };
+        let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else {
+            return;
+        };
         let observed = self.edit(&env);
         if let Some(container) = observed.containers.get_mut(id) {
             Arc::make_mut(container).stopped_by_other = Some(at);
@@ -157,7 +162,9 @@ impl World {
 
     /// All containers with our labels.
     pub fn containers(&self) -> impl Iterator<Item = &Arc<Container>> {
-        self.environments.values().flat_map(|observed| observed.containers.values())
+        self.environments
+            .values()
+            .flat_map(|observed| observed.containers.values())
     }
 
     /// One network.

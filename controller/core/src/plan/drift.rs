@@ -19,8 +19,10 @@ pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Opti
         return Some(format!("restart policy is {}", config.restart_policy));
     }
     let present: BTreeSet<&str> = config.environment.iter().map(String::as_str).collect();
-    let missing =
-        spec.environment.iter().find(|(key, value)| !present.contains(format!("{key}={value}").as_str()));
+    let missing = spec
+        .environment
+        .iter()
+        .find(|(key, value)| !present.contains(format!("{key}={value}").as_str()));
     if let Some((key, _)) = missing {
         return Some(format!("environment variable {key} differs"));
     }
@@ -28,7 +30,10 @@ pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Opti
         .bindings
         .iter()
         .map(|binding| {
-            let port = |number| HostPort { number, protocol: binding.protocol };
+            let port = |number| HostPort {
+                number,
+                protocol: binding.protocol,
+            };
             (port(binding.container), port(binding.host))
         })
         .collect();

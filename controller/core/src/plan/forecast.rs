@@ -31,7 +31,13 @@ pub fn forecast(
     let (mut world, mut health, mut now) = (world.clone(), health.clone(), now);
     let mut road = Vec::new();
     for round in 0..ROUNDS {
-        let turn = brain.turn(&Inputs { specs, scanned: true, world: &world, health: &health, now });
+        let turn = brain.turn(&Inputs {
+            specs,
+            scanned: true,
+            world: &world,
+            health: &health,
+            now,
+        });
         if turn.look_again {
             world.apply(Sighting::ListBegan);
             resee(&mut world);
@@ -80,8 +86,11 @@ fn finish_runs(
     now: Timestamp,
 ) -> bool {
     let mut changed = false;
-    let running: Vec<Arc<Container>> =
-        world.containers().filter(|c| c.state == ContainerState::Running).cloned().collect();
+    let running: Vec<Arc<Container>> = world
+        .containers()
+        .filter(|c| c.state == ContainerState::Running)
+        .cloned()
+        .collect();
     for container in running {
         let Some(owner) = container.owner() else { continue };
         let service = specs
@@ -98,9 +107,16 @@ fn finish_runs(
                 }
             });
             changed = true;
-        } else if health.get(&container.id).is_none_or(|seen| seen.verdict != Verdict::Healthy || seen.started_at != started_at)
+        } else if health
+            .get(&container.id)
+            .is_none_or(|seen| seen.verdict != Verdict::Healthy || seen.started_at != started_at)
         {
-            let seen = Health { verdict: Verdict::Healthy, since: now, started_at, output: String::new() };
+            let seen = Health {
+                verdict: Verdict::Healthy,
+                since: now,
+                started_at,
+                output: String::new(),
+            };
             health.insert(container.id.clone(), seen);
             changed = true;
         }
@@ -112,21 +128,32 @@ fn finish_runs(
 pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> Done {
     match act {
         Act::CreateNetwork { name, labels } => {
-            let Ok(id) = NetworkId::new(format!("pretended{number}")) else { return Done::Ok };
-            let network =
-                Network { id: id.clone(), name: name.to_string(), labels: labels.clone(), created_at: now };
+            let Ok(id) = NetworkId::new(format!("pretended{number}")) else {
+                return Done::Ok;
+            };
+            let network = Network {
+                id: id.clone(),
+                name: name.to_string(),
+                labels: labels.clone(),
+                created_at: now,
+            };
             world.apply(Sighting::Saw(Object::Network(Arc::new(network))));
             return Done::Network(id);
         }
         Act::RemoveNetwork { id, .. } => world.apply(Sighting::Gone(ObjectId::Network(id.clone()))),
         Act::CreateVolume { name, labels } => {
-            let volume = Volume { name: name.to_string(), labels: labels.clone() };
+            let volume = Volume {
+                name: name.to_string(),
+                labels: labels.clone(),
+            };
             world.apply(Sighting::Saw(Object::Volume(Arc::new(volume))));
         }
         Act::RemoveVolume { name } => world.apply(Sighting::Gone(ObjectId::Volume(name.to_string()))),
         Act::PullImage { .. } | Act::BuildImage(_) => {}
         Act::CreateContainer { name, spec } => {
-            let Ok(id) = ContainerId::new(format!("pretended{number}")) else { return Done::Ok };
+            let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
+                return Done::Ok;
+            };
             let container = created(world, &id, name, spec, now);
             world.apply(Sighting::Saw(Object::Container(Arc::new(container))));
             return Done::Container(id);
@@ -149,7 +176,11 @@ pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> D
         Act::UnpauseContainer { id } => edit(world, id, |c| c.state = ContainerState::Running),
         Act::RenameContainer { id, to } => edit(world, id, |c| c.name = to.to_string()),
         Act::RemoveContainer { id, .. } => world.apply(Sighting::Gone(ObjectId::Container(id.clone()))),
-        Act::ConnectNetwork { network, container, aliases } => {
+        Act::ConnectNetwork {
+            network,
+            container,
+            aliases,
+        } => {
             let name = world.network(network).map(|n| n.name.clone()).unwrap_or_default();
             let at = Attachment {
                 network: Some(network.clone()),
@@ -180,7 +211,11 @@ fn created(
         .flat_map(|observed| observed.networks.values())
         .find(|network| network.name == spec.network.as_str())
         .map(|network| network.id.clone());
-    let at = Attachment { network, aliases: spec.aliases.clone(), address: None };
+    let at = Attachment {
+        network,
+        aliases: spec.aliases.clone(),
+        address: None,
+    };
     let port = |number, protocol| HostPort { number, protocol };
     Container {
         id: id.clone(),
@@ -198,7 +233,11 @@ fn created(
             error: String::new(),
             health: None,
             config: Config {
-                environment: spec.environment.iter().map(|(key, value)| format!("{key}={value}")).collect(),
+                environment: spec
+                    .environment
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect(),
                 memory: spec.memory.unwrap_or(0),
                 nano_cpus: spec.nano_cpus.unwrap_or(0),
                 bindings: spec

@@ -16,7 +16,11 @@ pub fn key(image: &Image) -> String {
 
 /// The same from a rendered container.
 pub fn key_of(reference: &str, build: &str) -> String {
-    if build.is_empty() { reference.to_owned() } else { format!("{reference}@build:{build}") }
+    if build.is_empty() {
+        reference.to_owned()
+    } else {
+        format!("{reference}@build:{build}")
+    }
 }
 
 /// Whether a container may be created from this image now.
@@ -30,12 +34,12 @@ pub(super) fn may_create(input: &PlanInput<'_>, image: &Image) -> Result<(), Wai
         Image::Built(_) => known == Some(&ImageMemory::Present),
     };
     let subject = Subject::Image { key };
-    let waiting = || WaitingOn::Image { reference: image.reference().to_owned() };
-    match input.barred(&subject) {
-        Some(_) => Err(waiting()),
-        None if there => Ok(()),
-        None => Err(waiting()),
+    if there && input.barred(&subject).is_none() {
+        return Ok(());
     }
+    Err(WaitingOn::Image {
+        reference: image.reference().to_owned(),
+    })
 }
 
 /// Plans the pulls and builds that some service of this environment waits for.
@@ -57,7 +61,9 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         }
         let subject = Subject::Image { key };
         let act = match &service.image {
-            Image::Named(reference) => Act::PullImage { reference: reference.clone() },
+            Image::Named(reference) => Act::PullImage {
+                reference: reference.clone(),
+            },
             Image::Built(build) => Act::BuildImage(build.clone()),
         };
         let decision = match input.barred(&subject) {

@@ -23,7 +23,9 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     if of(input, desired).is_some() || desired.services.is_empty() {
         return;
     }
-    let subject = Subject::Network { environment: input.env.clone() };
+    let subject = Subject::Network {
+        environment: input.env.clone(),
+    };
     let decision = match input.barred(&subject) {
         Some(wait) => Decision::Wait(wait),
         None => Decision::Do(

@@ -37,17 +37,25 @@ pub fn assign(
     refused: &BTreeMap<HostPort, Refused>,
     now: Timestamp,
 ) -> Assignment {
-    let mut hand = Hand { desired, claims, refused, now, taken: BTreeSet::new(), out: Assignment::default() };
+    let mut hand = Hand {
+        desired,
+        claims,
+        refused,
+        now,
+        taken: BTreeSet::new(),
+        out: Assignment::default(),
+    };
     let all: Vec<(&ServiceName, &Port)> = desired
         .services
         .values()
         .flat_map(|service| service.ports.iter().map(move |port| (&service.name, port)))
         .collect();
     // Whoever already holds a port keeps it, before anybody else may choose.
-    let (held, new): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|(service, port)| hand.sticky(memory, service, port).is_some());
+    let (held, new): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|(service, port)| sticky(memory, service, port).is_some());
     for (service, port) in held.into_iter().chain(new) {
-        let sticky = hand.sticky(memory, service, port);
+        let sticky = sticky(memory, service, port);
         hand.give(service, port, sticky);
     }
     hand.out
@@ -63,40 +71,53 @@ struct Hand<'a> {
 }
 
 impl Hand<'_> {
-    fn sticky(&self, memory: &EnvMemory, service: &ServiceName, port: &Port) -> Option<u16> {
-        let key = key(service, port);
-        let held = *memory.ports.get(&key)?;
-        let same_wish = memory.wanted.get(&key).is_none_or(|wanted| *wanted == port.wanted.unwrap_or(0));
-        same_wish.then_some(held)
-    }
-
     fn give(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) {
         let chosen = match self.desired.ports.strategy {
             PortStrategy::Fail => self.insist(service, port),
             PortStrategy::Auto => self.choose(service, port, sticky),
         };
         if let Some(number) = chosen {
-            self.taken.insert(HostPort { number, protocol: port.protocol });
+            self.taken.insert(HostPort {
+                number,
+                protocol: port.protocol,
+            });
             self.out.ports.insert(key(service, port), number);
         }
     }
 
     /// Strategy `fail`: the wanted port or none.
     fn insist(&mut self, service: &ServiceName, port: &Port) -> Option<u16> {
-        let Some(wanted) = port.wanted_host() else { return self.choose(service, port, None) };
-        if let Some((env, by)) = self.claims.get(&wanted).filter(|(env, _)| *env != self.desired.env) {
-            let owner = PortOwner::Environment { environment: env.to_string(), service: by.to_string() };
+        let Some(wanted) = port.wanted_host() else {
+            return self.choose(service, port, None);
+        };
+        if let Some((env, by)) = self
+            .claims
+            .get(&wanted)
+            .filter(|(env, _)| *env != self.desired.env)
+        {
+            let owner = PortOwner::Environment {
+                environment: env.to_string(),
+                service: by.to_string(),
+            };
             self.block(service, wanted, owner, self.now + PORT_RETRY);
         } else if let Some(refused) = self.refused.get(&wanted)
             && refused.at + PORT_RETRY > self.now
         {
-            self.block(service, wanted, refused.refusal.owner.clone(), refused.at + PORT_RETRY);
+            self.block(
+                service,
+                wanted,
+                refused.refusal.owner.clone(),
+                refused.at + PORT_RETRY,
+            );
         }
         Some(wanted.number)
     }
 
     fn block(&mut self, service: &ServiceName, port: HostPort, owner: PortOwner, until: Timestamp) {
-        self.out.blocked.entry(service.clone()).or_insert(WaitingOn::Port { port, owner, until });
+        self.out
+            .blocked
+            .entry(service.clone())
+            .or_insert(WaitingOn::Port { port, owner, until });
     }
 
     /// Strategy `auto`: what it holds, else what it wants, else the first free one of the range.
@@ -108,23 +129,31 @@ impl Hand<'_> {
             Some(held) if self.open(held, port) => Some(held),
             Some(_) | None => wanted.filter(|wanted| self.open(*wanted, port)),
         };
-        let found = preferred
-            .or_else(|| (policy.low..=policy.high).find(|n| self.open(*n, port) && !self.seen_busy(*n, port)));
+        let found = preferred.or_else(|| {
+            (policy.low..=policy.high).find(|n| self.open(*n, port) && !self.seen_busy(*n, port))
+        });
         if found.is_none() {
             let tried = u32::from(policy.high.saturating_sub(policy.low)) + 1;
             let until = self.now + PORT_RETRY;
-            self.out.blocked.insert(service.clone(), WaitingOn::Ports { tried, until });
+            self.out
+                .blocked
+                .insert(service.clone(), WaitingOn::Ports { tried, until });
         }
         found
     }
 
     fn open(&self, number: u16, port: &Port) -> bool {
-        let host = HostPort { number, protocol: port.protocol };
+        let host = HostPort {
+            number,
+            protocol: port.protocol,
+        };
         !self.taken.contains(&host) && !self.is_claimed(host) && !self.is_refused(host)
     }
 
     fn is_claimed(&self, host: HostPort) -> bool {
-        self.claims.get(&host).is_some_and(|(env, _)| *env != self.desired.env)
+        self.claims
+            .get(&host)
+            .is_some_and(|(env, _)| *env != self.desired.env)
     }
 
     fn is_refused(&self, host: HostPort) -> bool {
@@ -137,14 +166,34 @@ impl Hand<'_> {
 
     /// Seen taken when some other port was refused a moment ago: not worth a try.
     fn seen_busy(&self, number: u16, port: &Port) -> bool {
-        let host = HostPort { number, protocol: port.protocol };
+        let host = HostPort {
+            number,
+            protocol: port.protocol,
+        };
         self.refused
             .values()
             .any(|refused| refused.at + REFUSAL_HOLDS > self.now && refused.refusal.busy.contains(&host))
     }
 }
 
+/// The port that is held already, as long as the wish is still the same.
+fn sticky(memory: &EnvMemory, service: &ServiceName, port: &Port) -> Option<u16> {
+    let key = key(service, port);
+    let held = *memory.ports.get(&key)?;
+    let same_wish = memory
+        .wanted
+        .get(&key)
+        .is_none_or(|wanted| *wanted == port.wanted.unwrap_or(0));
+    same_wish.then_some(held)
+}
+
 fn key(service: &ServiceName, port: &Port) -> PortKey {
-    let container = HostPort { number: port.container, protocol: port.protocol };
-    PortKey { service: service.clone(), container }
+    let container = HostPort {
+        number: port.container,
+        protocol: port.protocol,
+    };
+    PortKey {
+        service: service.clone(),
+        container,
+    }
 }

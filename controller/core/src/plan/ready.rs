@@ -43,7 +43,9 @@ pub(super) fn verdict(probe: Option<&Probe>, container: &Container, health: &Hea
         Some(ProbeKind::Http { .. } | ProbeKind::Tcp { .. } | ProbeKind::Exec { .. }) => false,
     };
     if !by_engine {
-        let seen = health.get(&container.id).filter(|seen| seen.started_at == started_at || started_at.is_none());
+        let seen = health
+            .get(&container.id)
+            .filter(|seen| seen.started_at == started_at || started_at.is_none());
         return Some(seen.map_or(Verdict::Starting, |seen| seen.verdict));
     }
     match facts.and_then(|facts| facts.health.as_ref()) {
@@ -63,9 +65,13 @@ pub(super) fn verdict(probe: Option<&Probe>, container: &Container, health: &Hea
 
 /// Whether everything that a service depends on has come far enough.
 pub(super) fn may_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitingOn> {
-    let Some(accepted) = input.accepted else { return Ok(()) };
+    let Some(accepted) = input.accepted else {
+        return Ok(());
+    };
     for dependency in &service.depends_on {
-        let Some(other) = accepted.desired.services.get(&dependency.service) else { continue };
+        let Some(other) = accepted.desired.services.get(&dependency.service) else {
+            continue;
+        };
         if !has_come(input, other, dependency.condition) {
             let (service, condition) = (dependency.service.clone(), dependency.condition);
             return Err(WaitingOn::Dependency { service, condition });
@@ -76,7 +82,9 @@ pub(super) fn may_start(input: &PlanInput<'_>, service: &Service) -> Result<(), 
 
 fn has_come(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {
     let done = completed(input, other);
-    let Some(container) = current(input, &other.name) else { return done };
+    let Some(container) = current(input, &other.name) else {
+        return done;
+    };
     let running = container.state == ContainerState::Running;
     match condition {
         Condition::Started => running || done,
@@ -95,7 +103,9 @@ pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
     if !service.one_shot {
         return false;
     }
-    let Some((_, hash)) = input.rendered.get(&service.name) else { return false };
+    let Some((_, hash)) = input.rendered.get(&service.name) else {
+        return false;
+    };
     let remembered = input
         .kept()
         .and_then(|kept| kept.services.get(&service.name))

@@ -70,7 +70,9 @@ fn volatile(desired: &Desired, site: &Site, now: Timestamp) -> [(String, String)
 fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site) -> ContainerSpec {
     let text = |written: &str| resolve(written, desired, service, ports);
     let texts = |written: &Option<Vec<String>>| {
-        written.as_ref().map(|words| words.iter().map(|word| text(word)).collect())
+        written
+            .as_ref()
+            .map(|words| words.iter().map(|word| text(word)).collect())
     };
     let role = match service.role {
         Role::Service => "service",
@@ -83,7 +85,13 @@ fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site)
         all_labels.insert(labels::PORTS.into(), ports_label(service, ports));
     }
     let mut aliases = vec![service.name.to_string()];
-    aliases.extend(service.aliases.iter().filter(|alias| **alias != service.name.as_str()).cloned());
+    aliases.extend(
+        service
+            .aliases
+            .iter()
+            .filter(|alias| **alias != service.name.as_str())
+            .cloned(),
+    );
     ContainerSpec {
         image: service.image.reference().to_owned(),
         build: match &service.image {
@@ -92,7 +100,11 @@ fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site)
         },
         entrypoint: texts(&service.entrypoint),
         command: texts(&service.command),
-        environment: service.environment.iter().map(|(key, value)| (key.clone(), text(value))).collect(),
+        environment: service
+            .environment
+            .iter()
+            .map(|(key, value)| (key.clone(), text(value)))
+            .collect(),
         labels: all_labels,
         network: desired.network.clone(),
         aliases,
@@ -113,8 +125,14 @@ fn bindings(service: &Service, ports: &PortMap, site: &Site) -> Vec<Binding> {
         .ports
         .iter()
         .filter_map(|port| {
-            let container = HostPort { number: port.container, protocol: port.protocol };
-            let host = *ports.get(&PortKey { service: service.name.clone(), container })?;
+            let container = HostPort {
+                number: port.container,
+                protocol: port.protocol,
+            };
+            let host = *ports.get(&PortKey {
+                service: service.name.clone(),
+                container,
+            })?;
             Some(Binding {
                 address: port.address.unwrap_or(site.publish_address),
                 host,
@@ -131,8 +149,14 @@ fn ports_label(service: &Service, ports: &PortMap) -> String {
         .ports
         .iter()
         .filter_map(|port| {
-            let container = HostPort { number: port.container, protocol: port.protocol };
-            let host = ports.get(&PortKey { service: service.name.clone(), container })?;
+            let container = HostPort {
+                number: port.container,
+                protocol: port.protocol,
+            };
+            let host = ports.get(&PortKey {
+                service: service.name.clone(),
+                container,
+            })?;
             Some(format!("{container}={host}@{}", port.wanted.unwrap_or(0)))
         })
         .collect();
@@ -145,8 +169,14 @@ fn resolve(written: &str, desired: &Desired, service: &Service, ports: &PortMap)
     if text.contains("{{") {
         for other in desired.services.values() {
             for port in &other.ports {
-                let container = HostPort { number: port.container, protocol: port.protocol };
-                let key = PortKey { service: other.name.clone(), container };
+                let container = HostPort {
+                    number: port.container,
+                    protocol: port.protocol,
+                };
+                let key = PortKey {
+                    service: other.name.clone(),
+                    container,
+                };
                 if let Some(host) = ports.get(&key) {
                     let reference = format!("{{{{ports.{}.{}}}}}", other.name, port.container);
                     text = text.replace(&reference, &host.to_string());
@@ -168,8 +198,10 @@ const LOCAL_HOSTS: [&str; 4] = ["localhost:", "127.0.0.1:", "0.0.0.0:", "host.do
 fn moved(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((at, host)) =
-        LOCAL_HOSTS.iter().filter_map(|host| rest.find(host).map(|at| (at, *host))).min()
+    while let Some((at, host)) = LOCAL_HOSTS
+        .iter()
+        .filter_map(|host| rest.find(host).map(|at| (at, *host)))
+        .min()
     {
         let after = at + host.len();
         out.push_str(&rest[..after]);
@@ -189,10 +221,21 @@ fn moved(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> S
 /// The port that stands in for a wanted one: the service's own first; none where somebody here still holds it.
 fn stand_in(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
     let assigned = |of: &Service| {
-        of.ports.iter().find(|port| port.wanted == Some(wanted)).and_then(|port| {
-            let container = HostPort { number: port.container, protocol: port.protocol };
-            ports.get(&PortKey { service: of.name.clone(), container }).copied()
-        })
+        of.ports
+            .iter()
+            .find(|port| port.wanted == Some(wanted))
+            .and_then(|port| {
+                let container = HostPort {
+                    number: port.container,
+                    protocol: port.protocol,
+                };
+                ports
+                    .get(&PortKey {
+                        service: of.name.clone(),
+                        container,
+                    })
+                    .copied()
+            })
     };
     if let Some(own) = assigned(service) {
         return Some(own);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Act, Cause, ContainerSpec, Decision, Plan, PlanInput, Subject, WaitingOn, drift, image, network, port, ready,
-    render, volume,
+    Act, Cause, ContainerSpec, Decision, Plan, PlanInput, Subject, WaitingOn, drift, image, network, port,
+    ready, render, volume,
 };
 use crate::desired::{Accepted, Service};
 use crate::ident::{ResourceName, SpecHash};
@@ -27,18 +27,32 @@ struct Look<'a> {
 }
 
 pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service, plan: &mut Plan) {
-    let Some((spec, hash)) = input.rendered.get(&service.name) else { return };
+    let Some((spec, hash)) = input.rendered.get(&service.name) else {
+        return;
+    };
     let mine = input
         .observed
         .containers
         .values()
         .filter(|container| {
-            container.owner().is_some_and(|owner| owner.service.as_ref() == Some(&service.name))
+            container
+                .owner()
+                .is_some_and(|owner| owner.service.as_ref() == Some(&service.name))
         })
         .collect();
-    let subject =
-        Subject::Service { environment: input.env.clone(), service: service.name.clone() };
-    let look = Look { input, accepted, service, spec, hash, subject: subject.clone(), mine };
+    let subject = Subject::Service {
+        environment: input.env.clone(),
+        service: service.name.clone(),
+    };
+    let look = Look {
+        input,
+        accepted,
+        service,
+        spec,
+        hash,
+        subject: subject.clone(),
+        mine,
+    };
     plan.take(subject, look.decide());
 }
 
@@ -48,7 +62,10 @@ impl Look<'_> {
         let barred = self.input.barred(&self.subject);
         if let Some(wait) = barred {
             // A failed call says nothing against a container that runs as it shall.
-            let failing = matches!(wait, WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. });
+            let failing = matches!(
+                wait,
+                WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. }
+            );
             if !failing || current.is_none_or(|container| !is_up(container.state)) {
                 return Decision::Wait(self.named(wait));
             }
@@ -71,9 +88,11 @@ impl Look<'_> {
     /// The wait for a held name tells the name that the engine knows.
     fn named(&self, wait: WaitingOn) -> WaitingOn {
         match wait {
-            WaitingOn::Name { holder, until, .. } => {
-                WaitingOn::Name { name: self.service.container_name.to_string(), holder, until }
-            }
+            WaitingOn::Name { holder, until, .. } => WaitingOn::Name {
+                name: self.service.container_name.to_string(),
+                holder,
+                until,
+            },
             other => other,
         }
     }
@@ -92,11 +111,16 @@ impl Look<'_> {
             return Decision::Wait(wait);
         }
         // What does not run serves nobody, and its name can be had for the new one.
-        if let Some(idle) = others.iter().find(|c| !is_up(c.state) && c.state != ContainerState::Removing) {
-            return self.remove(idle, self.why_new(others));
+        if let Some(idle) = others
+            .iter()
+            .find(|c| !is_up(c.state) && c.state != ContainerState::Removing)
+        {
+            return remove(idle, self.why_new(others));
         }
         let final_name = self.service.container_name.clone();
-        let held = others.iter().any(|container| container.name == final_name.as_str());
+        let held = others
+            .iter()
+            .any(|container| container.name == final_name.as_str());
         let name = if held { self.interim_name() } else { final_name };
         let spec = render::stamped(
             self.spec,
@@ -105,7 +129,10 @@ impl Look<'_> {
             self.input.site,
             self.input.now,
         );
-        let act = Act::CreateContainer { name, spec: Box::new(spec) };
+        let act = Act::CreateContainer {
+            name,
+            spec: Box::new(spec),
+        };
         Decision::Do(act, self.input.cause(&self.subject, self.why_new(others)))
     }
 
@@ -132,20 +159,33 @@ impl Look<'_> {
 
     /// Why the containers that are there are not the one.
     fn why_new(&self, others: &[&Container]) -> Cause {
-        let Some(old) = others.first() else { return Cause::Missing };
+        let Some(old) = others.first() else {
+            return Cause::Missing;
+        };
         let same_hash = old.owner().and_then(|owner| owner.spec_hash).as_ref() == Some(self.hash);
         if same_hash {
             let what = drift::configuration(self.spec, old).unwrap_or_else(|| "half removed".to_owned());
             return Cause::Drift { what };
         }
         let moved = self.spec.bindings.iter().any(|binding| {
-            let old_label = old.labels.get(crate::labels::PORTS).map(String::as_str).unwrap_or_default();
-            !old_label.split(',').any(|entry| entry.contains(&format!("={}@", binding.host)))
+            let old_label = old
+                .labels
+                .get(crate::labels::PORTS)
+                .map(String::as_str)
+                .unwrap_or_default();
+            !old_label
+                .split(',')
+                .any(|entry| entry.contains(&format!("={}@", binding.host)))
         });
-        let refusal = self.input.memory.failures.get(&self.subject).and_then(|failure| match &failure.error {
-            ActError::PortTaken(refusal) => Some(refusal.port),
-            _ => None,
-        });
+        let refusal =
+            self.input
+                .memory
+                .failures
+                .get(&self.subject)
+                .and_then(|failure| match &failure.error {
+                    ActError::PortTaken(refusal) => Some(refusal.port),
+                    _ => None,
+                });
         match refusal {
             Some(from) if moved => Cause::PortMoved { from },
             _ => Cause::SpecChanged,
@@ -159,11 +199,6 @@ impl Look<'_> {
             .unwrap_or_else(|_| self.service.container_name.clone())
     }
 
-    fn remove(&self, container: &Container, cause: Cause) -> Decision {
-        let (id, name) = (container.id.clone(), container.name.clone());
-        Decision::Do(Act::RemoveContainer { id, name }, cause)
-    }
-
     /// The one is there; the others go, but what runs goes only when the one can take over.
     fn clear(&self, current: &Container, others: &[&Container]) -> Decision {
         let Some(other) = others.iter().find(|c| c.state != ContainerState::Removing) else {
@@ -175,24 +210,33 @@ impl Look<'_> {
             Cause::Replaced
         };
         if !is_up(other.state) || other.state == ContainerState::Paused {
-            return self.remove(other, cause);
+            return remove(other, cause);
         }
         if !is_up(current.state)
             && let Err(wait) = ready::may_start(self.input, self.service)
         {
             return Decision::Wait(wait);
         }
-        let act = Act::StopContainer { id: other.id.clone(), grace: self.service.stop_grace };
+        let act = Act::StopContainer {
+            id: other.id.clone(),
+            grace: self.service.stop_grace,
+        };
         Decision::Do(act, cause)
     }
 
     /// The one is alone: name, network, then its run.
     fn keep(&self, current: &Container) -> Decision {
         if current.name != self.service.container_name.as_str() {
-            let act =
-                Act::RenameContainer { id: current.id.clone(), to: self.service.container_name.clone() };
+            let act = Act::RenameContainer {
+                id: current.id.clone(),
+                to: self.service.container_name.clone(),
+            };
             let what = format!("name is {}", current.name);
-            let cause = if current.name.contains(".argus-") { Cause::Replaced } else { Cause::Drift { what } };
+            let cause = if current.name.contains(".argus-") {
+                Cause::Replaced
+            } else {
+                Cause::Drift { what }
+            };
             return match self.input.failing(&self.subject) {
                 Some(wait) => Decision::Wait(self.named(wait)),
                 None => Decision::Do(act, self.input.cause(&self.subject, cause)),
@@ -211,7 +255,10 @@ impl Look<'_> {
             return Err(blocked.clone());
         }
         for binding in &self.spec.bindings {
-            let wanted = crate::ident::HostPort { number: binding.host, protocol: binding.protocol };
+            let wanted = crate::ident::HostPort {
+                number: binding.host,
+                protocol: binding.protocol,
+            };
             let holder = self.input.observed.containers.values().find(|other| {
                 is_up(other.state)
                     && !self.mine.iter().any(|mine| mine.id == other.id)
@@ -234,4 +281,9 @@ impl Look<'_> {
         }
         Ok(())
     }
+}
+
+fn remove(container: &Container, cause: Cause) -> Decision {
+    let (id, name) = (container.id.clone(), container.name.clone());
+    Decision::Do(Act::RemoveContainer { id, name }, cause)
 }

@@ -16,14 +16,18 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
     for container in input.observed.containers.values() {
         if let Some(cause) = unwanted(input, container) {
-            let subject = Subject::StrayContainer { id: container.id.clone() };
+            let subject = Subject::StrayContainer {
+                id: container.id.clone(),
+            };
             let decision = collect(input, &subject, container, cause);
             plan.take(subject, decision);
         }
     }
     for network in input.observed.networks.values() {
         if let Some(cause) = unwanted_network(input, network) {
-            let subject = Subject::StrayNetwork { id: network.id.clone() };
+            let subject = Subject::StrayNetwork {
+                id: network.id.clone(),
+            };
             let decision = release(input, &subject, network, cause);
             plan.take(subject, decision);
         }
@@ -35,7 +39,9 @@ pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
 
 /// Why nobody desires this container; `None` when somebody does, or when it is not ours to judge.
 fn unwanted(input: &PlanInput<'_>, container: &Container) -> Option<Cause> {
-    let owner = container.owner().filter(|owner| owner.controller == input.site.controller)?;
+    let owner = container
+        .owner()
+        .filter(|owner| owner.controller == input.site.controller)?;
     match input.accepted {
         None => Some(Cause::EnvironmentRemoved),
         Some(accepted) => match &owner.service {
@@ -58,58 +64,91 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
     let cause = input.cause(subject, cause);
     match container.state {
         ContainerState::Removing => Decision::Wait(WaitingOn::Removal),
-        ContainerState::Paused => Decision::Do(Act::RemoveContainer { id, name: container.name.clone() }, cause),
+        ContainerState::Paused => Decision::Do(
+            Act::RemoveContainer {
+                id,
+                name: container.name.clone(),
+            },
+            cause,
+        ),
         state if is_up(state) => Decision::Do(Act::StopContainer { id, grace: GRACE }, cause),
-        _ => Decision::Do(Act::RemoveContainer { id, name: container.name.clone() }, cause),
+        _ => Decision::Do(
+            Act::RemoveContainer {
+                id,
+                name: container.name.clone(),
+            },
+            cause,
+        ),
     }
 }
 
 fn unwanted_network(input: &PlanInput<'_>, network: &Network) -> Option<Cause> {
-    network.owner().filter(|owner| owner.controller == input.site.controller)?;
-    let Some(accepted) = input.accepted else { return Some(Cause::EnvironmentRemoved) };
+    network
+        .owner()
+        .filter(|owner| owner.controller == input.site.controller)?;
+    let Some(accepted) = input.accepted else {
+        return Some(Cause::EnvironmentRemoved);
+    };
     let kept = super::network::of(input, &accepted.desired);
     match kept {
-        Some(kept) if kept.id == network.id => {
-            accepted.desired.services.is_empty().then_some(Cause::ServiceRemoved)
-        }
+        Some(kept) if kept.id == network.id => accepted
+            .desired
+            .services
+            .is_empty()
+            .then_some(Cause::ServiceRemoved),
         _ => Some(Cause::SpecChanged),
     }
 }
 
 fn release(input: &PlanInput<'_>, subject: &Subject, network: &Network, cause: Cause) -> Decision {
-    let attached = input
-        .observed
-        .containers
-        .values()
-        .any(|container| container.networks.values().any(|at| at.network.as_ref() == Some(&network.id)));
+    let attached = input.observed.containers.values().any(|container| {
+        container
+            .networks
+            .values()
+            .any(|at| at.network.as_ref() == Some(&network.id))
+    });
     if attached {
         return Decision::Wait(WaitingOn::Containers);
     }
-    match unstable(input).or_else(|| input.barred(subject)) {
-        Some(wait) => Decision::Wait(wait),
-        None => {
-            let act = Act::RemoveNetwork { id: network.id.clone(), name: network.name.clone() };
-            Decision::Do(act, input.cause(subject, cause))
-        }
+    if let Some(wait) = unstable(input).or_else(|| input.barred(subject)) {
+        return Decision::Wait(wait);
     }
+    let act = Act::RemoveNetwork {
+        id: network.id.clone(),
+        name: network.name.clone(),
+    };
+    Decision::Do(act, input.cause(subject, cause))
 }
 
 /// Volumes are kept, but for those whose spec said otherwise while it was there to say so.
 fn volumes(input: &PlanInput<'_>, plan: &mut Plan) {
     for volume in input.observed.volumes.values() {
-        let ours = volume.owner().is_some_and(|owner| owner.controller == input.site.controller);
-        let told = volume.labels.get(labels::DELETION).is_some_and(|word| word == "Delete");
-        let Ok(name) = ResourceName::new(volume.name.clone()) else { continue };
+        let ours = volume
+            .owner()
+            .is_some_and(|owner| owner.controller == input.site.controller);
+        let told = volume
+            .labels
+            .get(labels::DELETION)
+            .is_some_and(|word| word == "Delete");
+        let Ok(name) = ResourceName::new(volume.name.clone()) else {
+            continue;
+        };
         if !ours || !told {
             continue;
         }
-        let subject = Subject::Volume { environment: input.env.clone(), name: name.clone() };
+        let subject = Subject::Volume {
+            environment: input.env.clone(),
+            name: name.clone(),
+        };
         let decision = if !input.observed.containers.is_empty() {
             Decision::Wait(WaitingOn::Containers)
         } else if let Some(wait) = input.barred(&subject) {
             Decision::Wait(wait)
         } else {
-            Decision::Do(Act::RemoveVolume { name }, input.cause(&subject, Cause::EnvironmentRemoved))
+            Decision::Do(
+                Act::RemoveVolume { name },
+                input.cause(&subject, Cause::EnvironmentRemoved),
+            )
         };
         plan.take(subject, decision);
     }

@@ -11,7 +11,10 @@ pub(super) fn is_there(input: &PlanInput<'_>, name: &ResourceName) -> bool {
 
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     for name in desired.volumes.iter().filter(|name| !is_there(input, name)) {
-        let subject = Subject::Volume { environment: input.env.clone(), name: name.clone() };
+        let subject = Subject::Volume {
+            environment: input.env.clone(),
+            name: name.clone(),
+        };
         let decision = match input.barred(&subject) {
             Some(wait) => Decision::Wait(wait),
             None => Decision::Do(

@@ -548,6 +548,7 @@ fn what_did_not_change_keeps_its_times() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one table, a row for each error")]
 fn every_failed_call_has_its_code() {
     let refusal = |owner| {
         let refusal = PortRefusal {

@@ -10,7 +10,14 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
     let Some(network) = network::of(look.input, desired) else {
         return Decision::Wait(WaitingOn::Network);
     };
-    let drift = |what: &str| look.input.cause(&look.subject, Cause::Drift { what: what.to_owned() });
+    let drift = |what: &str| {
+        look.input.cause(
+            &look.subject,
+            Cause::Drift {
+                what: what.to_owned(),
+            },
+        )
+    };
     let detach = |what: &str| {
         let act = Act::DisconnectNetwork {
             network: network.name.clone(),
@@ -33,7 +40,10 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
                 detach("on a network that was replaced")
             } else {
                 let (id, name) = (container.id.clone(), container.name.clone());
-                Decision::Do(Act::RemoveContainer { id, name }, drift("its network was replaced"))
+                Decision::Do(
+                    Act::RemoveContainer { id, name },
+                    drift("its network was replaced"),
+                )
             }
         }
         Some(at) => {

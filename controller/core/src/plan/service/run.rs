@@ -18,7 +18,12 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
         ContainerState::Running | ContainerState::Restarting => running(look, container),
         ContainerState::Paused => match by_hand(look) {
             Err(wait) => Decision::Wait(wait),
-            Ok(()) => Decision::Do(Act::UnpauseContainer { id: container.id.clone() }, Cause::ByHand),
+            Ok(()) => Decision::Do(
+                Act::UnpauseContainer {
+                    id: container.id.clone(),
+                },
+                Cause::ByHand,
+            ),
         },
         ContainerState::Exited => ended(look, container),
         ContainerState::Removing | ContainerState::Dead => Decision::Wait(WaitingOn::Removal),
@@ -38,7 +43,9 @@ fn running(look: &Look<'_>, container: &Container) -> Decision {
 
 fn ended(look: &Look<'_>, container: &Container) -> Decision {
     let Some(facts) = &container.facts else {
-        return Decision::Wait(WaitingOn::InFlight { verb: "inspect".to_owned() });
+        return Decision::Wait(WaitingOn::InFlight {
+            verb: "inspect".to_owned(),
+        });
     };
     if look.service.one_shot && facts.exit_code == 0 {
         return Decision::Settled;
@@ -66,15 +73,23 @@ fn start(look: &Look<'_>, container: &Container, cause: Cause) -> Decision {
         return Decision::Wait(wait);
     }
     // A refused port that is still assigned was seen free since.
-    let refused = look.input.memory.failures.get(&look.subject).is_some_and(|failure| {
-        matches!(failure.error, crate::outcome::ActError::PortTaken(_))
-    });
+    let refused = look
+        .input
+        .memory
+        .failures
+        .get(&look.subject)
+        .is_some_and(|failure| matches!(failure.error, crate::outcome::ActError::PortTaken(_)));
     let cause = match cause {
         Cause::Ready if refused => Cause::PortFree,
         Cause::Ready => look.input.cause(&look.subject, Cause::Ready),
         other => other,
     };
-    Decision::Do(Act::StartContainer { id: container.id.clone() }, cause)
+    Decision::Do(
+        Act::StartContainer {
+            id: container.id.clone(),
+        },
+        cause,
+    )
 }
 
 fn kept<'a>(look: &'a Look<'_>) -> Option<&'a ServiceMemory> {
@@ -84,5 +99,9 @@ fn kept<'a>(look: &'a Look<'_>) -> Option<&'a ServiceMemory> {
 fn by_hand(look: &Look<'_>) -> Result<(), WaitingOn> {
     let since = kept(look).and_then(|kept| kept.by_hand).unwrap_or(look.input.now);
     let until = since + BY_HAND_GRACE;
-    if until > look.input.now { Err(WaitingOn::ByHand { until }) } else { Ok(()) }
+    if until > look.input.now {
+        Err(WaitingOn::ByHand { until })
+    } else {
+        Ok(())
+    }
 }
