@@ -37,3 +37,7 @@ review:
 # the API docs
 doc:
     cargo doc --workspace --no-deps --open
+
+# feed admission with hostile bytes (nightly)
+fuzz *args:
+    ./scripts/fuzz {{args}}

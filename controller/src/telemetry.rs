@@ -10,7 +10,11 @@ use crate::settings::LogFormat;
 
 /// Turns logging on; `usual` is the level where `ARGUS_LOG` says nothing.
 pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&Screen>) {
-    let filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    let mut filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+    // At debug the engine's client prints request bodies, which hold the values of environment variables.
+    if let Ok(quiet) = "bollard=info".parse() {
+        filter = filter.add_directive(quiet);
+    }
     let writer = Writer {
         screen: screen.cloned(),
     };
