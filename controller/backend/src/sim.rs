@@ -233,13 +233,16 @@ impl Engine {
     }
 
     fn list(&mut self) {
+        let at = self.eyes.in_order(self.now, &self.weather, &mut self.chance);
         for seen in self.model.list() {
             if self.chance.percent(self.weather.thin) {
-                self.arrive(eyes::thin(&seen));
+                self.put(at, Later::Arrive(eyes::thin(&seen)));
+                self.arrive(seen);
+            } else {
+                self.put(at, Later::Arrive(seen));
             }
-            self.arrive(seen);
         }
-        self.arrive(Sighting::ListDone);
+        self.put(at, Later::Arrive(Sighting::ListDone));
     }
 
     fn begin_session(&mut self) {

@@ -1,0 +1,310 @@
+//! The brain, the faulty engine and time between them: one controller's life, with every claim checked at every turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::sim::{Engine, Happening, Ticket, Weather};
+use argus_core::brain::{Brain, Inputs, Turn};
+use argus_core::desired::{Accepted, Desired, Service};
+use argus_core::ident::{ContainerId, EnvName, HostPort};
+use argus_core::memory::{EnvMemory, Memory};
+use argus_core::observed::{Container, ContainerState, World};
+use argus_core::plan::{Step, Subject, WaitingOn};
+use argus_core::probe::{Health, HealthBook, Verdict};
+use argus_core::time::Timestamp;
+
+use crate::specs::{accept, furnish, site};
+
+pub(crate) const START: Timestamp = Timestamp(1_000_000_000);
+const PROBED_AFTER: Duration = Duration::from_millis(300);
+const SHORTEST: Duration = Duration::from_millis(10);
+
+pub(crate) struct Stage {
+    pub(crate) engine: Engine,
+    pub(crate) now: Timestamp,
+    pub(crate) specs: BTreeMap<EnvName, Arc<Accepted>>,
+    pub(crate) world: World,
+    pub(crate) brain: Brain,
+    pub(crate) last: Turn,
+    /// Everything that was begun.
+    pub(crate) begun: Vec<(Timestamp, Step)>,
+    /// What was broken, by the rule.
+    pub(crate) broken: Vec<(&'static str, String)>,
+    pub(crate) scanned: bool,
+    health: HealthBook,
+    waiting: BTreeMap<Ticket, Step>,
+    probes: BTreeMap<ContainerId, (Option<Timestamp>, Timestamp)>,
+    saved: BTreeMap<EnvName, EnvMemory>,
+    away_until: Option<Timestamp>,
+}
+
+impl Stage {
+    pub(crate) fn new(seed: u64, weather: Weather) -> Self {
+        let mut engine = Engine::new(seed, weather);
+        furnish(&mut engine.model);
+        engine.open_eyes(START);
+        Self {
+            engine,
+            now: START,
+            specs: BTreeMap::new(),
+            world: World::default(),
+            brain: Brain::new(site(), Memory::default()),
+            last: Turn::default(),
+            begun: Vec::new(),
+            broken: Vec::new(),
+            scanned: true,
+            health: HealthBook::new(),
+            waiting: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            saved: BTreeMap::new(),
+            away_until: None,
+        }
+    }
+
+    pub(crate) fn wants(&mut self, desired: Desired) {
+        self.specs.insert(desired.env.clone(), accept(desired, self.now));
+    }
+
+    /// The controller is killed between two calls and comes back, with what it saved or with nothing.
+    pub(crate) fn kill_controller(&mut self, away: Duration, keeps_state: bool) {
+        if !keeps_state {
+            self.saved.clear();
+        }
+        let memory = Memory { environments: self.saved.clone(), ..Memory::default() };
+        self.brain = Brain::new(site(), memory);
+        self.world = World::default();
+        self.health.clear();
+        self.probes.clear();
+        self.waiting.clear();
+        self.last = Turn::default();
+        self.away_until = Some(self.now + away);
+    }
+
+    /// Lives until `end`.
+    pub(crate) fn run_until(&mut self, end: Timestamp) {
+        while self.now < end {
+            self.step(end);
+        }
+    }
+
+    /// Lives until it rests, but not longer than this; whether it does.
+    pub(crate) fn run_to_rest(&mut self, limit: Duration) -> bool {
+        let end = self.now + limit;
+        while self.now < end {
+            self.step(end);
+            if self.rests() && self.shortfalls().is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// On to the next thing that happens.
+    fn step(&mut self, end: Timestamp) {
+        let wake = self.last.wake_at.map(|at| at.max(self.now + SHORTEST));
+        let probe = self.probes.values().map(|(_, due)| *due).filter(|due| *due > self.now).min();
+        let next = [self.engine.next_at(), wake, probe, self.away_until, Some(end)];
+        let next = next.into_iter().flatten().min().unwrap_or(end);
+        self.now = self.now.max(next);
+        if self.away_until.is_some_and(|until| until <= self.now) {
+            self.away_until = None;
+            self.engine.open_eyes(self.now);
+        }
+        let happened = self.engine.until(self.now);
+        if self.away_until.is_some() {
+            return;
+        }
+        for happening in happened {
+            match happening {
+                Happening::Seen(seen) => self.world.apply(seen),
+                Happening::Answered(ticket, outcome) => {
+                    if let Some(step) = self.waiting.remove(&ticket) {
+                        self.brain.finished(&step, &outcome, &self.world, self.now);
+                    }
+                }
+            }
+        }
+        self.turn();
+    }
+
+    pub(crate) fn turn(&mut self) {
+        self.probe();
+        let inputs = Inputs {
+            specs: &self.specs,
+            scanned: self.scanned,
+            world: &self.world,
+            health: &self.health,
+            now: self.now,
+        };
+        let turn = self.brain.turn(&inputs);
+        self.check(&turn);
+        for step in &turn.begin {
+            let ticket = self.engine.begin(&step.act, self.now);
+            self.waiting.insert(ticket, step.clone());
+            self.begun.push((self.now, step.clone()));
+        }
+        if turn.look_again {
+            self.engine.look_again(self.now);
+        }
+        self.saved.clone_from(&self.brain.memory().environments);
+        self.last = turn;
+    }
+
+    /// The probes of whatever is seen running say healthy after a while.
+    fn probe(&mut self) {
+        let now = self.now;
+        for container in self.world.containers() {
+            let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
+            if container.state != ContainerState::Running || started_at.is_none() {
+                continue;
+            }
+            let due = self.probes.entry(container.id.clone()).or_insert((started_at, now + PROBED_AFTER));
+            if due.0 != started_at {
+                *due = (started_at, now + PROBED_AFTER);
+            }
+            if due.1 <= now && self.health.get(&container.id).is_none_or(|seen| seen.started_at != started_at) {
+                let seen = Health { verdict: Verdict::Healthy, since: now, started_at, output: String::new() };
+                self.health.insert(container.id.clone(), seen);
+            }
+        }
+        let world = &self.world;
+        self.probes.retain(|id, _| world.container(id).is_some());
+        self.health.retain(|id, _| world.container(id).is_some());
+    }
+
+    fn check(&mut self, turn: &Turn) {
+        let mut broken = Vec::new();
+        if !turn.begin.is_empty() && !(self.scanned && self.world.synced()) {
+            broken.push(("blind", format!("{:?}", turn.begin)));
+        }
+        let mut subjects: BTreeSet<&Subject> = self.waiting.values().map(|step| &step.subject).collect();
+        for step in &turn.begin {
+            if !subjects.insert(&step.subject) {
+                broken.push(("one act", format!("{:?}", step.subject)));
+            }
+        }
+        for (env, accepted) in &self.specs {
+            let plan = turn.plans.get(env);
+            for service in accepted.desired.services.values() {
+                let subject = Subject::Service { environment: env.clone(), service: service.name.clone() };
+                let told = plan.is_some_and(|plan| {
+                    plan.steps.iter().any(|step| step.subject == subject)
+                        || plan.waits.iter().any(|wait| wait.subject == subject)
+                });
+                if !told && !self.is_seen_up(env, service) {
+                    broken.push(("reason", subject.to_string()));
+                }
+            }
+        }
+        self.broken.extend(broken.into_iter().map(|(rule, what)| (rule, format!("{}: {what}", self.now.0 - START.0))));
+    }
+
+    fn is_seen_up(&self, env: &EnvName, service: &Service) -> bool {
+        let done = service.one_shot
+            && self
+                .brain
+                .memory()
+                .environments
+                .get(env)
+                .and_then(|kept| kept.services.get(&service.name))
+                .is_some_and(|kept| kept.completed.is_some());
+        let mut mine = self.world.containers().filter(|c| is_of(c, env, service));
+        done || mine.any(|c| c.state == ContainerState::Running)
+    }
+
+    /// Nothing is in flight, expected or planned; what is waited for ends neither by itself nor by time.
+    pub(crate) fn rests(&self) -> bool {
+        let idle = self.waiting.is_empty() && self.last.begin.is_empty() && self.away_until.is_none();
+        idle && self.brain.memory().expectations.is_empty()
+            && self.world.synced()
+            && self.last.plans.values().all(|plan| plan.is_settled())
+    }
+
+    /// What waits for ever unless a person does something.
+    pub(crate) fn stuck(&self) -> Vec<String> {
+        let waits = self.last.plans.values().flat_map(|plan| &plan.waits);
+        waits.map(|wait| format!("{}: {:?}", wait.subject, wait.on)).collect()
+    }
+
+    pub(crate) fn gave_up(&self) -> bool {
+        let mut waits = self.last.plans.values().flat_map(|plan| &plan.waits);
+        waits.any(|wait| matches!(wait.on, WaitingOn::GaveUp { .. }))
+    }
+
+    /// What is really not as it is wanted.
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let model = &self.engine.model;
+        for (env, accepted) in &self.specs {
+            let desired = &accepted.desired;
+            let networks: Vec<_> = model.networks().filter(|n| n.name == desired.network.as_str()).collect();
+            let [network] = networks[..] else {
+                out.push(format!("{env}: {} networks", networks.len()));
+                continue;
+            };
+            for service in desired.services.values() {
+                let mine: Vec<&Container> =
+                    model.containers().filter(|c| is_ours(c) && is_of(c, env, service)).collect();
+                let [one] = mine[..] else {
+                    let completed = self.saved.get(env).and_then(|kept| kept.services.get(&service.name));
+                    let done = service.one_shot && completed.is_some_and(|kept| kept.completed.is_some());
+                    if !(mine.is_empty() && done) {
+                        out.push(format!("{env}/{}: {} containers", service.name, mine.len()));
+                    }
+                    continue;
+                };
+                let at = one.networks.get(&network.name);
+                let attached = at.is_some_and(|at| {
+                    at.network.as_ref() == Some(&network.id) && at.aliases.contains(&service.name.to_string())
+                });
+                let facts = one.facts.as_ref().unwrap();
+                let up = match service.one_shot {
+                    true => one.state == ContainerState::Exited && facts.exit_code == 0,
+                    false => one.state == ContainerState::Running && attached,
+                };
+                let version = service.environment.get("VERSION").map(|v| format!("VERSION={v}"));
+                let current = version.is_none_or(|version| facts.config.environment.contains(&version));
+                let ports = facts.config.bindings.len() == service.ports.len();
+                if !up || !current || !ports || one.name != service.container_name.as_str() {
+                    out.push(format!("{env}/{}: {one:?}", service.name));
+                }
+            }
+        }
+        for container in model.containers().filter(|c| is_ours(c)) {
+            let owner = container.owner().unwrap();
+            let desired = self.specs.get(&owner.environment).map(|accepted| &accepted.desired);
+            if !owner.service.is_some_and(|name| desired.is_some_and(|d| d.services.contains_key(&name))) {
+                out.push(format!("stray container {}", container.name));
+            }
+        }
+        for network in model.networks().filter(|n| n.owner().is_some_and(|owner| owner.controller == "me")) {
+            if !self.specs.values().any(|accepted| accepted.desired.network.as_str() == network.name) {
+                out.push(format!("stray network {}", network.name));
+            }
+        }
+        out
+    }
+
+    /// Host ports of what runs.
+    pub(crate) fn bound(&self) -> Vec<HostPort> {
+        let running = self.engine.model.containers().filter(|c| c.state == ContainerState::Running);
+        running.flat_map(|c| c.facts.as_ref().unwrap().config.bindings.iter().map(|(_, host)| *host)).collect()
+    }
+
+    /// Calls that changed something, as `verb`.
+    pub(crate) fn changes(&self) -> Vec<&'static str> {
+        let calls = self.engine.model.calls().iter();
+        calls.filter(|call| call.changed).map(|call| call.act.verb()).collect()
+    }
+}
+
+pub(crate) fn is_ours(container: &Container) -> bool {
+    container.owner().is_some_and(|owner| owner.controller == "me")
+}
+
+fn is_of(container: &Container, env: &EnvName, service: &Service) -> bool {
+    container
+        .owner()
+        .is_some_and(|owner| owner.environment == *env && owner.service.as_ref() == Some(&service.name))
+}
