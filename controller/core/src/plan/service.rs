@@ -213,6 +213,7 @@ impl Look<'_> {
             return remove(other, cause);
         }
         if !is_up(current.state)
+            && !self.stands_in_the_way(other)
             && let Err(wait) = ready::may_start(self.input, self.service)
         {
             return Decision::Wait(wait);
@@ -222,6 +223,17 @@ impl Look<'_> {
             grace: self.service.stop_grace,
         };
         Decision::Do(act, cause)
+    }
+
+    /// An old container holds a host port that now belongs to another service, which may be what the new one waits for.
+    fn stands_in_the_way(&self, old: &Container) -> bool {
+        let Some(facts) = &old.facts else { return false };
+        facts.config.bindings.iter().any(|(_, held)| {
+            self.input.ports.ports.iter().any(|(key, number)| {
+                let assigned = key.container.protocol == held.protocol && *number == held.number;
+                assigned && key.service != self.service.name
+            })
+        })
     }
 
     /// The one is alone: name, network, then its run.
