@@ -10,7 +10,7 @@ use crate::memory::expectation::RELIST_WITHIN;
 use crate::memory::{Memory, Proof};
 use crate::observed::{Observed, World};
 use crate::outcome::{ActError, Done};
-use crate::plan::port::{Assignment, Claims, REFUSAL_HOLDS};
+use crate::plan::port::{Assignment, Claims, REFUSAL_REMEMBERED};
 use crate::plan::render::Rendered;
 use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, Wait, WaitingOn, port, render};
 use crate::probe::HealthBook;
@@ -230,7 +230,7 @@ impl Brain {
         let (world, now) = (inputs.world, inputs.now);
         self.memory
             .refused
-            .retain(|_, refused| refused.at + REFUSAL_HOLDS * 2 > now);
+            .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
         let flying = !self.memory.in_flight.is_empty();
         self.memory
             .stopped_by_us

@@ -331,4 +331,8 @@ pub struct Accepted {
     pub spec_path: String,
     /// When this revision was accepted; what it removes is removed 2 s later.
     pub accepted_at: crate::time::Timestamp,
+    /// The file says something else by now that does not count (it is refused, or still being written):
+    /// until it does, nothing is removed on its word.
+    #[serde(default)]
+    pub disputed: bool,
 }

@@ -254,6 +254,7 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
             desired,
             spec_path: (*path).to_owned(),
             accepted_at: Timestamp(0),
+            disputed: false,
         };
         (accepted.desired.env.clone(), accepted)
     };

@@ -117,3 +117,7 @@ fn publish(desk: &Desk, books: &watch::Sender<Arc<SpecBook>>, kept: &watch::Send
 #[cfg(test)]
 #[path = "specs/pickup_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "specs/prefix_tests.rs"]
+mod prefix_tests;

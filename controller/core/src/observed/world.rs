@@ -21,6 +21,8 @@ pub struct World {
     reachable: bool,
     unreachable_reason: String,
     outages: Vec<Outage>,
+    /// Where versions come from: one row for all, because an environment that went and came back must not repeat one.
+    changes: u64,
 }
 
 impl World {
@@ -73,10 +75,12 @@ impl World {
         let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else {
             return;
         };
+        self.changes += 1;
+        let version = self.changes;
         let observed = self.edit(&env);
         if let Some(container) = observed.containers.get_mut(id) {
             Arc::make_mut(container).stopped_by_other = Some(at);
-            observed.version += 1;
+            observed.version = version;
         }
     }
 
@@ -110,21 +114,24 @@ impl World {
                 if old != Some(&new) {
                     let observed = Arc::make_mut(observed);
                     observed.containers.insert(new.id.clone(), new);
-                    observed.version += 1;
+                    self.changes += 1;
+                    observed.version = self.changes;
                 }
             }
             Object::Network(new) => {
                 if observed.networks.get(&new.id) != Some(&new) {
                     let observed = Arc::make_mut(observed);
                     observed.networks.insert(new.id.clone(), new);
-                    observed.version += 1;
+                    self.changes += 1;
+                    observed.version = self.changes;
                 }
             }
             Object::Volume(new) => {
                 if observed.volumes.get(&new.name) != Some(&new) {
                     let observed = Arc::make_mut(observed);
                     observed.volumes.insert(new.name.clone(), new);
-                    observed.version += 1;
+                    self.changes += 1;
+                    observed.version = self.changes;
                 }
             }
         }
@@ -132,13 +139,15 @@ impl World {
 
     fn gone(&mut self, id: &ObjectId) {
         let Some(env) = self.home.remove(id) else { return };
+        self.changes += 1;
+        let version = self.changes;
         let observed = self.edit(&env);
         match id {
             ObjectId::Container(id) => drop(observed.containers.remove(id)),
             ObjectId::Network(id) => drop(observed.networks.remove(id)),
             ObjectId::Volume(name) => drop(observed.volumes.remove(name)),
         }
-        observed.version += 1;
+        observed.version = version;
         if observed.is_empty() {
             self.environments.remove(&env);
         }

@@ -12,6 +12,8 @@ use crate::time::Timestamp;
 
 /// A refused port is not tried again for this long, unless it was seen free right after the refusal.
 pub const REFUSAL_HOLDS: Duration = Duration::from_secs(30);
+/// A refusal is remembered for this long: until then every other port is better.
+pub const REFUSAL_REMEMBERED: Duration = Duration::from_secs(600);
 /// Under strategy `fail`, and when the range is used up, ports are tried again after this.
 pub const PORT_RETRY: Duration = Duration::from_secs(2);
 /// A port that reads as free but is refused this often is held by something that cannot be seen.
@@ -129,9 +131,12 @@ impl Hand<'_> {
             Some(held) if self.open(held, port) => Some(held),
             Some(_) | None => wanted.filter(|wanted| self.open(*wanted, port)),
         };
-        let found = preferred.or_else(|| {
-            (policy.low..=policy.high).find(|n| self.open(*n, port) && !self.seen_busy(*n, port))
-        });
+        let free = |number: &u16| self.open(*number, port) && !self.seen_busy(*number, port);
+        // What was refused is not tried again before everything else was: trying all of it may take longer than a refusal
+        // holds.
+        let found = preferred
+            .or_else(|| (policy.low..=policy.high).find(|n| free(n) && !self.was_refused(*n, port)))
+            .or_else(|| (policy.low..=policy.high).find(free));
         if found.is_none() {
             let tried = u32::from(policy.high.saturating_sub(policy.low)) + 1;
             let until = self.now + PORT_RETRY;
@@ -162,6 +167,11 @@ impl Hand<'_> {
             let free = refused.refusal.free_now && refused.times < FREE_BUT_REFUSED;
             !stale && !free
         })
+    }
+
+    fn was_refused(&self, number: u16, port: &Port) -> bool {
+        let protocol = port.protocol;
+        self.refused.contains_key(&HostPort { number, protocol })
     }
 
     /// Seen taken when some other port was refused a moment ago: not worth a try.

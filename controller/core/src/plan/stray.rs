@@ -52,7 +52,11 @@ fn unwanted(input: &PlanInput<'_>, container: &Container) -> Option<Cause> {
 }
 
 fn unstable(input: &PlanInput<'_>) -> Option<WaitingOn> {
-    let until = input.accepted?.accepted_at + STABILITY;
+    let accepted = input.accepted?;
+    if accepted.disputed {
+        return Some(WaitingOn::File);
+    }
+    let until = accepted.accepted_at + STABILITY;
     (until > input.now).then_some(WaitingOn::Stability { until })
 }
 

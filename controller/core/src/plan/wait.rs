@@ -121,6 +121,8 @@ pub enum WaitingOn {
         /// When.
         until: Timestamp,
     },
+    /// A new revision removes it, but its file has changed since and does not count as it stands.
+    File,
     /// Its containers must go first.
     Containers,
     /// The engine is removing it already.
@@ -167,6 +169,7 @@ impl WaitingOn {
             | Self::Failed { .. }
             | Self::GaveUp { .. }
             | Self::NotRestarted
+            | Self::File
             | Self::Containers
             | Self::Removal => None,
         }

@@ -97,6 +97,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         | WaitingOn::Completion
         | WaitingOn::ByHand { .. }
         | WaitingOn::Stability { .. }
+        | WaitingOn::File
         | WaitingOn::Containers
         | WaitingOn::Removal => None,
     }
@@ -129,6 +130,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::Completion
         | WaitingOn::ByHand { .. }
         | WaitingOn::Stability { .. }
+        | WaitingOn::File
         | WaitingOn::Containers
         | WaitingOn::Removal => None,
     }

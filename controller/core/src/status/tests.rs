@@ -151,6 +151,7 @@ impl Shop {
                 desired,
                 spec_path: "environments/shop/e2e.yaml".to_owned(),
                 accepted_at: NOW,
+                disputed: false,
             }),
             complaints: None,
             specs_gone: None,

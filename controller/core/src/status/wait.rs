@@ -42,6 +42,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Name { .. } => "NameTaken",
         WaitingOn::ByHand { .. } => "StoppedByHand",
         WaitingOn::Stability { .. } => "RevisionNotStable",
+        WaitingOn::File => "FileDisputed",
         WaitingOn::Containers => "ContainersNotGone",
         WaitingOn::Removal => "RemovalInProgress",
     }
@@ -87,6 +88,7 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::ByHand { .. } => {
             "it was stopped or paused by hand, it is repaired after a grace".to_owned()
         }
+        WaitingOn::File => "its file, which has changed since and does not count as it stands".to_owned(),
         WaitingOn::Stability { .. } => "the new revision to be stable before anything is removed".to_owned(),
         WaitingOn::Containers => "its containers to go first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),

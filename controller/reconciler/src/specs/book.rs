@@ -112,6 +112,8 @@ impl SpecBook {
         let entry = self.files.entry(path.to_path_buf()).or_default();
         entry.text = text;
         entry.gone_since = None;
+        self.unsteady(path, now);
+        let entry = self.files.entry(path.to_path_buf()).or_default();
         let refused = judged.complaints.iter().any(Complaint::is_error);
         if let Some(desired) = judged.desired.filter(|_| !refused) {
             let claim = Waiting {
@@ -123,8 +125,53 @@ impl SpecBook {
             entry.complaints = judged.complaints;
             entry.waiting = None;
             entry.standing = Standing::Rejected;
+            self.dispute(path, now);
         }
         self.settle_claims(now);
+    }
+
+    /// A file has other contents than those that count: nothing is removed on the word of the old ones.
+    pub fn dispute(&mut self, path: &Path, now: Timestamp) {
+        self.unsteady(path, now);
+        if let Some(held) = self.files.get_mut(path).and_then(|entry| entry.holds.as_mut())
+            && !held.disputed
+        {
+            Arc::make_mut(held).disputed = true;
+            self.index();
+        }
+    }
+
+    /// A file has the contents again that count; their stability begins anew.
+    pub fn agree(&mut self, path: &Path, now: Timestamp) {
+        let Some(entry) = self.files.get_mut(path) else {
+            return;
+        };
+        if entry.standing == Standing::Accepted
+            && let Some(held) = entry.holds.as_mut()
+            && held.disputed
+        {
+            let held = Arc::make_mut(held);
+            held.disputed = false;
+            held.accepted_at = now;
+            self.index();
+        }
+    }
+
+    /// The grace of what a file let go begins anew whenever the file changes.
+    fn unsteady(&mut self, path: &Path, now: Timestamp) {
+        let path = path.display().to_string();
+        for (accepted, since) in self.leaving.values_mut() {
+            if accepted.spec_path == path && *since != NOT_RUNNING {
+                *since = now;
+            }
+        }
+    }
+
+    /// Whether the file that let this go says so still.
+    fn is_steady(&self, left: &Accepted) -> bool {
+        let file = self.files.get(Path::new(&left.spec_path));
+        file.and_then(|entry| entry.holds.as_ref())
+            .is_none_or(|held| !held.disputed)
     }
 
     /// Notes which files are there. The environments of the others stay for the grace.
@@ -169,14 +216,22 @@ impl SpecBook {
             let stays = entry.holds.is_some() || entry.standing == Standing::Unread;
             !entry.gone_since.is_some_and(|since| over(since) || !stays)
         });
-        self.leaving.retain(|_, (_, since)| !over(*since));
+        let leaving = std::mem::take(&mut self.leaving);
+        self.leaving = leaving
+            .into_iter()
+            .filter(|(_, (left, since))| !(over(*since) && self.is_steady(left)))
+            .collect();
         self.settle_claims(now);
     }
 
     /// When the next grace ends.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let files = self.files.values().filter_map(|entry| entry.gone_since);
-        let leaving = self.leaving.values().map(|(_, since)| *since);
+        let leaving = self
+            .leaving
+            .values()
+            .filter(|(left, _)| self.is_steady(left))
+            .map(|(_, since)| *since);
         files
             .chain(leaving)
             .filter(|since| *since != NOT_RUNNING)
@@ -250,7 +305,7 @@ impl SpecBook {
             .or(heritage);
         // The same revision again was accepted when it was accepted first.
         let accepted_at = match &before {
-            Some(before) if before.desired == *desired => before.accepted_at,
+            Some(before) if before.desired == *desired && !before.disputed => before.accepted_at,
             Some(_) | None => now,
         };
         let spec_path = path.display().to_string();
@@ -258,6 +313,7 @@ impl SpecBook {
             desired: (*desired).clone(),
             spec_path,
             accepted_at,
+            disputed: false,
         };
         if entry.holds.as_deref() == Some(&accepted) {
             return true;

@@ -138,6 +138,12 @@ impl Desk {
                 .counts(path, seen.fingerprint, self.judged.get(path), now)
             {
                 self.enter(path, contents, seen, now);
+            } else if let Some(judged) = self.judged.get(path) {
+                if *judged == seen.fingerprint {
+                    self.book.agree(path, now);
+                } else {
+                    self.book.dispute(path, now);
+                }
             }
         }
         self.digests.sweep();

@@ -1,0 +1,206 @@
+//! A file that is only half written takes nothing away, however its writer goes about it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use argus_core::brain::{Brain, Inputs, Site};
+use argus_core::memory::Memory;
+use argus_core::observed::{Sighting, World};
+use argus_core::plan::forecast::pretend;
+use argus_core::plan::{Cause, Step};
+use argus_core::probe::HealthBook;
+use argus_core::time::Timestamp;
+
+use super::admission::Admission;
+use super::desk::{Desk, Kept, Rules};
+
+/// Longer than it takes for a prefix to count, shorter than what makes a removal stable.
+const STEP: i64 = 250;
+
+enum Writer {
+    InPlace,
+    ByRename,
+}
+
+fn desk(folder: &Path) -> Desk {
+    let rules = Rules {
+        folder: folder.to_path_buf(),
+        strict: false,
+        env_allow: Vec::new(),
+        process_env: std::collections::BTreeMap::new(),
+        controller: "C".to_owned(),
+        judge: Arc::new(Admission::default()),
+    };
+    Desk::new(rules, Kept::default())
+}
+
+fn steps(brain: &mut Brain, desk: &Desk, world: &World, now: i64) -> Vec<Step> {
+    let (health, specs) = (HealthBook::new(), &desk.book().environments);
+    let inputs = Inputs {
+        specs,
+        scanned: true,
+        world,
+        health: &health,
+        now: Timestamp(now),
+    };
+    brain.turn(&inputs).begin
+}
+
+/// The brain and the world after everything that the file wants was made.
+fn converged(desk: &Desk, now: i64) -> (Brain, World) {
+    let site = Site {
+        controller: "C".to_owned(),
+        run: "R".to_owned(),
+        publish_address: core::net::Ipv4Addr::LOCALHOST.into(),
+    };
+    let (mut brain, mut world) = (Brain::new(site, Memory::default()), World::default());
+    world.apply(Sighting::Found(Timestamp(now)));
+    world.apply(Sighting::ListBegan);
+    world.apply(Sighting::ListDone);
+    for round in 0..100 {
+        let begun = steps(&mut brain, desk, &world, now);
+        if begun.is_empty() {
+            break;
+        }
+        for (number, step) in begun.iter().enumerate() {
+            let done = pretend(&mut world, &step.act, Timestamp(now), round * 100 + number);
+            brain.finished(step, &Ok(done), &world, Timestamp(now));
+        }
+    }
+    (brain, world)
+}
+
+fn removes(step: &Step) -> bool {
+    matches!(step.because, Cause::ServiceRemoved | Cause::EnvironmentRemoved)
+}
+
+/// Writes every proper prefix of `text`, one after the other, then all of it; nothing may be removed meanwhile.
+fn check(text: &str, writer: &Writer) -> usize {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("e2e.yaml");
+    let mut desk = desk(dir.path());
+    let mut now = 1_000_000;
+    let mut round = |desk: &mut Desk| {
+        now += STEP;
+        desk.round(Timestamp(now));
+        now
+    };
+    fs::write(&file, text).unwrap();
+    round(&mut desk);
+    let settled = round(&mut desk);
+    assert_eq!(desk.book().environments.len(), 1, "the whole file is good");
+    let (brain, world) = converged(&desk, settled);
+    let mut written = 0;
+    for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+        match writer {
+            Writer::InPlace => fs::write(&file, &text[..end]).unwrap(),
+            Writer::ByRename => {
+                let aside = dir.path().join(".e2e.yaml.part");
+                fs::write(&aside, &text[..end]).unwrap();
+                fs::rename(&aside, &file).unwrap();
+            }
+        }
+        written += 1;
+        for _ in 0..2 {
+            let now = round(&mut desk);
+            let begun = steps(&mut brain.clone(), &desk, &world, now);
+            let removal = begun.iter().find(|step| removes(step));
+            assert!(
+                removal.is_none(),
+                "after {end} bytes: {removal:?}\n{}",
+                &text[..end]
+            );
+        }
+    }
+    fs::write(&file, text).unwrap();
+    round(&mut desk);
+    for _ in 0..20 {
+        let now = round(&mut desk);
+        let begun = steps(&mut brain.clone(), &desk, &world, now);
+        assert!(begun.is_empty(), "the whole file again is as before: {begun:?}");
+    }
+    written
+}
+
+fn files() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for folder in [
+        "controller/reconciler/tests/files",
+        "examples",
+        "examples/shop",
+        "examples/build",
+        "crds/tests/corpus/good",
+        "controller/core/tests/corpus/admitted",
+    ] {
+        let Ok(entries) = fs::read_dir(root.join(folder)) else {
+            continue;
+        };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            let Ok(text) = fs::read_to_string(&path) else {
+                continue;
+            };
+            let alone = tempfile::tempdir().unwrap();
+            fs::write(alone.path().join("e2e.yaml"), &text).unwrap();
+            let mut desk = desk(alone.path());
+            desk.round(Timestamp(1_000));
+            desk.round(Timestamp(2_000));
+            let services: usize = desk
+                .book()
+                .environments
+                .values()
+                .map(|held| held.desired.services.len())
+                .sum();
+            if services >= 1 && text.len() > 200 && text.len() < 4_000 {
+                found.push((path, text));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_prefix_of_a_file_written_slowly_removes_nothing() {
+    let mut prefixes = 0;
+    let files = files();
+    assert!(files.len() >= 10, "{} files with services", files.len());
+    for (path, text) in files.iter().take(10) {
+        for writer in [Writer::InPlace, Writer::ByRename] {
+            let written = check(text, &writer);
+            assert!(written > 100, "{}", path.display());
+            prefixes += written;
+        }
+    }
+    assert!(prefixes > 5_000, "{prefixes} prefixes");
+}
+
+#[test]
+fn a_writer_that_stalls_after_a_valid_part_and_a_broken_one_removes_nothing() {
+    let whole = "project: { name: stall }\nservices:\n  a: { image: x, container: { name: a } }\n  b: { image: x, container: { name: b } }\n";
+    let part = "project: { name: stall }\nservices:\n  a: { image: x, container: { name: a } }\n";
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("e2e.yaml");
+    let mut desk = desk(dir.path());
+    fs::write(&file, whole).unwrap();
+    desk.round(Timestamp(1_000));
+    desk.round(Timestamp(2_000));
+    let (brain, world) = converged(&desk, 2_000);
+    fs::write(&file, part).unwrap();
+    desk.round(Timestamp(3_000));
+    desk.round(Timestamp(3_500));
+    fs::write(&file, format!("{part}  b: {{ ima")).unwrap();
+    desk.round(Timestamp(4_000));
+    desk.round(Timestamp(4_500));
+    desk.round(Timestamp(60_000));
+    let begun = steps(&mut brain.clone(), &desk, &world, 60_000);
+    assert!(!begun.iter().any(removes), "{begun:?}");
+    // The part on its own, and for long enough, is an edit like any other.
+    fs::write(&file, part).unwrap();
+    desk.round(Timestamp(61_000));
+    desk.round(Timestamp(61_500));
+    desk.round(Timestamp(64_000));
+    let begun = steps(&mut brain.clone(), &desk, &world, 64_000);
+    assert!(begun.iter().any(removes), "{begun:?}");
+}
