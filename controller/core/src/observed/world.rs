@@ -249,3 +249,28 @@ fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
     }
     new
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::labels;
+
+    fn volume(name: &str) -> Sighting {
+        let labels = [(labels::MANAGED, "true"), (labels::ENVIRONMENT, "shop")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let name = name.to_owned();
+        Sighting::Saw(Object::Volume(Arc::new(Volume { name, labels })))
+    }
+
+    #[test]
+    fn an_environment_that_went_and_came_back_has_another_version() {
+        let mut world = World::default();
+        let shop = EnvName::new("shop").unwrap();
+        world.apply(volume("a"));
+        let before = world.of(&shop).unwrap().version;
+        world.apply(Sighting::Gone(ObjectId::Volume("a".to_owned())));
+        assert_eq!(world.of(&shop), None);
+        world.apply(volume("b"));
+        assert_ne!(world.of(&shop).unwrap().version, before);
+    }
+}
