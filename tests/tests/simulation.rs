@@ -8,6 +8,8 @@
 
 #[path = "simulation/decoys.rs"]
 mod decoys;
+#[path = "simulation/roads.rs"]
+mod roads;
 #[path = "simulation/specs.rs"]
 mod specs;
 #[path = "simulation/stage.rs"]
@@ -28,39 +30,77 @@ fn seeds(usual: u64) -> Vec<u64> {
     }
 }
 
-/// One run of every storm, for all the properties that hold in every storm.
-static STORMS: LazyLock<Vec<Outcome>> = LazyLock::new(|| {
-    let seeds = seeds(300);
+/// What came of every seed, on two threads.
+fn all<T: Send>(seeds: &[u64], run: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let (left, right) = seeds.split_at(seeds.len() / 2);
-    let all = |seeds: &[u64]| seeds.iter().copied().map(storm).collect::<Vec<_>>();
+    let each = |seeds: &[u64]| seeds.iter().map(|seed| run(*seed)).collect::<Vec<_>>();
     std::thread::scope(|scope| {
-        let right = scope.spawn(|| all(right));
-        let mut both = all(left);
-        both.extend(right.join().expect("no storm panics"));
+        let right = scope.spawn(|| each(right));
+        let mut both = each(left);
+        both.extend(right.join().expect("no seed panics"));
         both
     })
-});
+}
 
-/// Ends the test at the first few seeds that break the property, with what replays them.
+/// Ends the test when a seed offends, with what replays it.
 #[track_caller]
-fn in_every_storm(test: &str, offence: impl Fn(&Outcome) -> Option<String>) {
-    let broken: Vec<_> = STORMS.iter().filter_map(|o| Some((o.seed, offence(o)?))).collect();
-    let Some((seed, what)) = broken.first() else { return };
-    let others: Vec<_> = broken.iter().map(|(seed, _)| *seed).take(20).collect();
+fn none(test: &str, tried: usize, offences: &[(u64, String)]) {
+    let Some((seed, what)) = offences.first() else {
+        return;
+    };
+    let others: Vec<_> = offences.iter().map(|(seed, _)| *seed).take(20).collect();
     panic!(
-        "{what}\n{} of {} seeds: {others:?}\nreplay: ARGUS_SEED={seed} cargo test -p argus-tests --test simulation {test}",
-        broken.len(),
-        STORMS.len(),
+        "{what}\n{} of {tried} seeds: {others:?}\nreplay: ARGUS_SEED={seed} cargo test -p argus-tests --test simulation {test}",
+        offences.len(),
     );
 }
 
+/// A property of every seed: what a seed offends with.
+#[track_caller]
+fn each_seed(test: &str, usual: u64, run: impl Fn(u64) -> Option<String> + Sync) {
+    let seeds = seeds(usual);
+    let offences: Vec<_> = all(&seeds, |seed| run(seed).map(|what| (seed, what)))
+        .into_iter()
+        .flatten()
+        .collect();
+    none(test, seeds.len(), &offences);
+}
+
+/// One run of every storm, for all the properties that hold in every storm.
+static STORMS: LazyLock<Vec<Outcome>> = LazyLock::new(|| all(&seeds(300), storm));
+
+#[track_caller]
+fn in_every_storm(test: &str, offence: impl Fn(&Outcome) -> Option<String>) {
+    let offences: Vec<_> = STORMS
+        .iter()
+        .filter_map(|o| Some((o.seed, offence(o)?)))
+        .collect();
+    none(test, STORMS.len(), &offences);
+}
+
 fn first(outcome: &Outcome, rule: &str) -> Option<String> {
-    outcome.broken.iter().find(|(broken, _)| *broken == rule).map(|(_, what)| what.clone())
+    outcome
+        .broken
+        .iter()
+        .find(|(broken, _)| *broken == rule)
+        .map(|(_, what)| what.clone())
 }
 
 #[test]
 fn at_most_one_act_per_subject_is_planned_or_in_flight() {
     in_every_storm("at_most_one_act", |outcome| first(outcome, "one act"));
+}
+
+#[test]
+fn the_same_input_has_the_same_plan() {
+    in_every_storm("the_same_input", |outcome| first(outcome, "pure"));
+}
+
+#[test]
+fn an_environment_that_is_skipped_as_unchanged_has_nothing_to_do() {
+    in_every_storm("an_environment_that_is_skipped", |outcome| {
+        first(outcome, "skipped")
+    });
 }
 
 #[test]
@@ -70,12 +110,16 @@ fn nothing_is_done_before_the_first_list_and_the_first_scan() {
 
 #[test]
 fn what_does_not_carry_our_labels_is_never_touched() {
-    in_every_storm("what_does_not_carry", |outcome| outcome.trespasses.first().cloned());
+    in_every_storm("what_does_not_carry", |outcome| {
+        outcome.trespasses.first().cloned()
+    });
 }
 
 #[test]
 fn an_environment_that_is_not_settled_has_a_wait_with_a_reason() {
-    in_every_storm("an_environment_that_is_not_settled", |outcome| first(outcome, "reason"));
+    in_every_storm("an_environment_that_is_not_settled", |outcome| {
+        first(outcome, "reason")
+    });
 }
 
 #[test]
@@ -94,5 +138,7 @@ fn what_has_settled_is_left_alone() {
 
 #[test]
 fn no_two_running_containers_hold_one_host_port() {
-    in_every_storm("no_two_running", |outcome| outcome.doubled_ports.then(|| "a port is held twice".to_owned()));
+    in_every_storm("no_two_running", |outcome| {
+        outcome.doubled_ports.then(|| "a port is held twice".to_owned())
+    });
 }

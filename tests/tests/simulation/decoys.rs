@@ -12,13 +12,33 @@ use crate::stage::{START, Stage};
 /// Without labels, of another controller in another environment, and half-labelled.
 pub(crate) fn plant(stage: &mut Stage) {
     let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
     };
     let all = [
         ("f0", "postgres", pairs(&[])),
-        ("f1", "other-app0", pairs(&[(MANAGED, "true"), (ENVIRONMENT, "other"), (SERVICE, "app0"), (CONTROLLER, "other")])),
-        ("f2", "half", pairs(&[(ENVIRONMENT, "one"), (SERVICE, "app0"), (CONTROLLER, "me")])),
-        ("f3", "quarter", pairs(&[(MANAGED, "true"), (SERVICE, "app0"), (CONTROLLER, "me")])),
+        (
+            "f1",
+            "other-app0",
+            pairs(&[
+                (MANAGED, "true"),
+                (ENVIRONMENT, "other"),
+                (SERVICE, "app0"),
+                (CONTROLLER, "other"),
+            ]),
+        ),
+        (
+            "f2",
+            "half",
+            pairs(&[(ENVIRONMENT, "one"), (SERVICE, "app0"), (CONTROLLER, "me")]),
+        ),
+        (
+            "f3",
+            "quarter",
+            pairs(&[(MANAGED, "true"), (SERVICE, "app0"), (CONTROLLER, "me")]),
+        ),
     ];
     for (id, name, labels) in all {
         for state in [ContainerState::Running, ContainerState::Exited] {
@@ -28,8 +48,16 @@ pub(crate) fn plant(stage: &mut Stage) {
             stage.engine.change(START, |model| model.plant(object));
         }
         let id = NetworkId::new(id).unwrap();
-        let network = Network { id, name: format!("{name}-net"), labels: labels.clone(), created_at: START };
-        let volume = Volume { name: format!("{name}-data"), labels };
+        let network = Network {
+            id,
+            name: format!("{name}-net"),
+            labels: labels.clone(),
+            created_at: START,
+        };
+        let volume = Volume {
+            name: format!("{name}-data"),
+            labels,
+        };
         stage.engine.change(START, |model| {
             model.plant(Object::Network(Arc::new(network)));
             model.plant(Object::Volume(Arc::new(volume)));
@@ -37,8 +65,17 @@ pub(crate) fn plant(stage: &mut Stage) {
     }
 }
 
-pub(crate) fn container(id: ContainerId, name: String, labels: BTreeMap<String, String>, state: ContainerState) -> Container {
-    let at = Attachment { network: None, aliases: vec![], address: None };
+pub(crate) fn container(
+    id: ContainerId,
+    name: String,
+    labels: BTreeMap<String, String>,
+    state: ContainerState,
+) -> Container {
+    let at = Attachment {
+        network: None,
+        aliases: vec![],
+        address: None,
+    };
     Container {
         id,
         name,

@@ -9,8 +9,8 @@ use argus_core::backoff::Growth;
 use argus_core::brain::Site;
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{
-    Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, Port, PortPolicy, PortStrategy,
-    Probe, ProbeKind, RestartPolicy, Role, Service, SpentMode,
+    Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, Port, PortPolicy,
+    PortStrategy, Probe, ProbeKind, RestartPolicy, Role, Service, SpentMode,
 };
 use argus_core::ident::{EnvName, Hash, Protocol, ResourceName, ServiceName};
 use argus_core::time::Timestamp;
@@ -20,7 +20,11 @@ pub(crate) const PULLED: &str = "app:2";
 
 pub(crate) fn site() -> Site {
     let publish_address = "127.0.0.1".parse().unwrap();
-    Site { controller: "me".to_owned(), run: "run".to_owned(), publish_address }
+    Site {
+        controller: "me".to_owned(),
+        run: "run".to_owned(),
+        publish_address,
+    }
 }
 
 pub(crate) fn env(name: &str) -> EnvName {
@@ -39,7 +43,11 @@ pub(crate) fn resource(name: &str) -> ResourceName {
 pub(crate) fn furnish(model: &mut Model) {
     model.has_image(PRESENT);
     model.registry_has(PULLED);
-    let life = Life { after: Duration::from_millis(500), code: 0, times: u32::MAX };
+    let life = Life {
+        after: Duration::from_millis(500),
+        code: 0,
+        times: u32::MAX,
+    };
     for env in ["one", "two", "three"] {
         for number in 0..5 {
             model.live(&format!("{env}/job{number}"), life);
@@ -75,11 +83,19 @@ pub(crate) fn plain(env: &str, name: &str) -> Service {
 }
 
 pub(crate) fn published(container: u16, wanted: Option<u16>) -> Port {
-    Port { container, protocol: Protocol::Tcp, wanted, address: None }
+    Port {
+        container,
+        protocol: Protocol::Tcp,
+        wanted,
+        address: None,
+    }
 }
 
 pub(crate) fn depends(on: &str, condition: Condition) -> Dependency {
-    Dependency { service: service_name(on), condition }
+    Dependency {
+        service: service_name(on),
+        condition,
+    }
 }
 
 pub(crate) fn probe() -> Probe {
@@ -108,11 +124,17 @@ pub(crate) fn restart_policy() -> RestartPolicy {
 
 /// An environment of these services.
 pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -> Desired {
-    let services: BTreeMap<_, _> = services.into_iter().map(|service| (service.name.clone(), service)).collect();
-    let volumes = services.values().flat_map(|service| &service.mounts).filter_map(|mount| match mount {
-        Mount::Volume { name, .. } => Some(name.clone()),
-        Mount::Bind { .. } => None,
-    });
+    let services: BTreeMap<_, _> = services
+        .into_iter()
+        .map(|service| (service.name.clone(), service))
+        .collect();
+    let volumes = services
+        .values()
+        .flat_map(|service| &service.mounts)
+        .filter_map(|mount| match mount {
+            Mount::Volume { name, .. } => Some(name.clone()),
+            Mount::Bind { .. } => None,
+        });
     let mut desired = Desired {
         env: env(name),
         project: name.to_owned(),
@@ -120,7 +142,11 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         network: resource(&format!("argus-{name}")),
         volumes: volumes.collect(),
         services,
-        ports: PortPolicy { low: 9_000, high: 9_029, strategy: PortStrategy::Auto },
+        ports: PortPolicy {
+            low: 9_000,
+            high: 9_029,
+            strategy: PortStrategy::Auto,
+        },
         restart: restart_policy(),
         delete_volumes: false,
         notes: vec![],
@@ -146,11 +172,17 @@ pub(crate) fn any(name: &str, chance: &mut Chance) -> Desired {
             1 => Image::Built(build(chance.below(2))),
             _ => Image::Named(PRESENT.to_owned()),
         };
-        service.environment.insert("VERSION".to_owned(), chance.below(3).to_string());
+        service
+            .environment
+            .insert("VERSION".to_owned(), chance.below(3).to_string());
         if !service.one_shot {
             for port in 0..chance.below(3) {
-                let wanted = chance.percent(70).then(|| 8_080 + u16::try_from(chance.below(3)).unwrap());
-                service.ports.push(published(80 + u16::try_from(port).unwrap(), wanted));
+                let wanted = chance
+                    .percent(70)
+                    .then(|| 8_080 + u16::try_from(chance.below(3)).unwrap());
+                service
+                    .ports
+                    .push(published(80 + u16::try_from(port).unwrap(), wanted));
             }
             if chance.percent(40) {
                 service.probe = Some(probe());
@@ -158,7 +190,11 @@ pub(crate) fn any(name: &str, chance: &mut Chance) -> Desired {
         }
         if chance.percent(20) {
             let name = resource(&format!("argus-{name}-data{number}"));
-            service.mounts.push(Mount::Volume { name, target: "/data".to_owned(), read_only: false });
+            service.mounts.push(Mount::Volume {
+                name,
+                target: "/data".to_owned(),
+                read_only: false,
+            });
         }
         if let Some(other) = chance.pick(&services)
             && chance.percent(60)

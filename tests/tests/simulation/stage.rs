@@ -32,6 +32,9 @@ pub(crate) struct Stage {
     /// What was broken, by the rule.
     pub(crate) broken: Vec<(&'static str, String)>,
     pub(crate) scanned: bool,
+    /// Every act is carried out twice.
+    pub(crate) twice: bool,
+    turns: u64,
     health: HealthBook,
     waiting: BTreeMap<Ticket, Step>,
     probes: BTreeMap<ContainerId, (Option<Timestamp>, Timestamp)>,
@@ -54,6 +57,8 @@ impl Stage {
             begun: Vec::new(),
             broken: Vec::new(),
             scanned: true,
+            twice: false,
+            turns: 0,
             health: HealthBook::new(),
             waiting: BTreeMap::new(),
             probes: BTreeMap::new(),
@@ -71,7 +76,10 @@ impl Stage {
         if !keeps_state {
             self.saved.clear();
         }
-        let memory = Memory { environments: self.saved.clone(), ..Memory::default() };
+        let memory = Memory {
+            environments: self.saved.clone(),
+            ..Memory::default()
+        };
         self.brain = Brain::new(site(), memory);
         self.world = World::default();
         self.health.clear();
@@ -84,6 +92,14 @@ impl Stage {
     /// Lives until `end`.
     pub(crate) fn run_until(&mut self, end: Timestamp) {
         while self.now < end {
+            self.step(end);
+        }
+    }
+
+    /// Lives until so many acts were begun.
+    pub(crate) fn run_until_begun(&mut self, number: usize) {
+        let end = self.now + Duration::from_secs(600);
+        while self.begun.len() < number && self.now < end {
             self.step(end);
         }
     }
@@ -103,7 +119,12 @@ impl Stage {
     /// On to the next thing that happens.
     fn step(&mut self, end: Timestamp) {
         let wake = self.last.wake_at.map(|at| at.max(self.now + SHORTEST));
-        let probe = self.probes.values().map(|(_, due)| *due).filter(|due| *due > self.now).min();
+        let probe = self
+            .probes
+            .values()
+            .map(|(_, due)| *due)
+            .filter(|due| *due > self.now)
+            .min();
         let next = [self.engine.next_at(), wake, probe, self.away_until, Some(end)];
         let next = next.into_iter().flatten().min().unwrap_or(end);
         self.now = self.now.max(next);
@@ -137,10 +158,28 @@ impl Stage {
             health: &self.health,
             now: self.now,
         };
+        self.turns += 1;
+        let sampled = self.turns.is_multiple_of(16);
+        let twin = sampled.then(|| self.brain.clone().turn(&inputs));
         let turn = self.brain.turn(&inputs);
+        let mut broken = Vec::new();
+        if twin.is_some_and(|twin| twin != turn) {
+            broken.push(("pure", format!("{turn:?}")));
+        }
+        if sampled {
+            // Environments that seem unchanged were skipped: a brain that skips none must find nothing more to do.
+            let again = Brain::new(site(), self.brain.memory().clone()).turn(&inputs);
+            if !again.begin.is_empty() {
+                broken.push(("skipped", format!("{:?}", again.begin)));
+            }
+        }
+        self.broken.extend(broken);
         self.check(&turn);
         for step in &turn.begin {
             let ticket = self.engine.begin(&step.act, self.now);
+            if self.twice {
+                self.engine.begin(&step.act, self.now);
+            }
             self.waiting.insert(ticket, step.clone());
             self.begun.push((self.now, step.clone()));
         }
@@ -159,12 +198,25 @@ impl Stage {
             if container.state != ContainerState::Running || started_at.is_none() {
                 continue;
             }
-            let due = self.probes.entry(container.id.clone()).or_insert((started_at, now + PROBED_AFTER));
+            let due = self
+                .probes
+                .entry(container.id.clone())
+                .or_insert((started_at, now + PROBED_AFTER));
             if due.0 != started_at {
                 *due = (started_at, now + PROBED_AFTER);
             }
-            if due.1 <= now && self.health.get(&container.id).is_none_or(|seen| seen.started_at != started_at) {
-                let seen = Health { verdict: Verdict::Healthy, since: now, started_at, output: String::new() };
+            if due.1 <= now
+                && self
+                    .health
+                    .get(&container.id)
+                    .is_none_or(|seen| seen.started_at != started_at)
+            {
+                let seen = Health {
+                    verdict: Verdict::Healthy,
+                    since: now,
+                    started_at,
+                    output: String::new(),
+                };
                 self.health.insert(container.id.clone(), seen);
             }
         }
@@ -187,7 +239,10 @@ impl Stage {
         for (env, accepted) in &self.specs {
             let plan = turn.plans.get(env);
             for service in accepted.desired.services.values() {
-                let subject = Subject::Service { environment: env.clone(), service: service.name.clone() };
+                let subject = Subject::Service {
+                    environment: env.clone(),
+                    service: service.name.clone(),
+                };
                 let told = plan.is_some_and(|plan| {
                     plan.steps.iter().any(|step| step.subject == subject)
                         || plan.waits.iter().any(|wait| wait.subject == subject)
@@ -197,7 +252,11 @@ impl Stage {
                 }
             }
         }
-        self.broken.extend(broken.into_iter().map(|(rule, what)| (rule, format!("{}: {what}", self.now.0 - START.0))));
+        self.broken.extend(
+            broken
+                .into_iter()
+                .map(|(rule, what)| (rule, format!("{}: {what}", self.now.0 - START.0))),
+        );
     }
 
     fn is_seen_up(&self, env: &EnvName, service: &Service) -> bool {
@@ -224,7 +283,9 @@ impl Stage {
     /// What waits for ever unless a person does something.
     pub(crate) fn stuck(&self) -> Vec<String> {
         let waits = self.last.plans.values().flat_map(|plan| &plan.waits);
-        waits.map(|wait| format!("{}: {:?}", wait.subject, wait.on)).collect()
+        waits
+            .map(|wait| format!("{}: {:?}", wait.subject, wait.on))
+            .collect()
     }
 
     pub(crate) fn gave_up(&self) -> bool {
@@ -238,16 +299,24 @@ impl Stage {
         let model = &self.engine.model;
         for (env, accepted) in &self.specs {
             let desired = &accepted.desired;
-            let networks: Vec<_> = model.networks().filter(|n| n.name == desired.network.as_str()).collect();
+            let networks: Vec<_> = model
+                .networks()
+                .filter(|n| n.name == desired.network.as_str())
+                .collect();
             let [network] = networks[..] else {
                 out.push(format!("{env}: {} networks", networks.len()));
                 continue;
             };
             for service in desired.services.values() {
-                let mine: Vec<&Container> =
-                    model.containers().filter(|c| is_ours(c) && is_of(c, env, service)).collect();
+                let mine: Vec<&Container> = model
+                    .containers()
+                    .filter(|c| is_ours(c) && is_of(c, env, service))
+                    .collect();
                 let [one] = mine[..] else {
-                    let completed = self.saved.get(env).and_then(|kept| kept.services.get(&service.name));
+                    let completed = self
+                        .saved
+                        .get(env)
+                        .and_then(|kept| kept.services.get(&service.name));
                     let done = service.one_shot && completed.is_some_and(|kept| kept.completed.is_some());
                     if !(mine.is_empty() && done) {
                         out.push(format!("{env}/{}: {} containers", service.name, mine.len()));
@@ -273,13 +342,26 @@ impl Stage {
         }
         for container in model.containers().filter(|c| is_ours(c)) {
             let owner = container.owner().unwrap();
-            let desired = self.specs.get(&owner.environment).map(|accepted| &accepted.desired);
-            if !owner.service.is_some_and(|name| desired.is_some_and(|d| d.services.contains_key(&name))) {
+            let desired = self
+                .specs
+                .get(&owner.environment)
+                .map(|accepted| &accepted.desired);
+            if !owner
+                .service
+                .is_some_and(|name| desired.is_some_and(|d| d.services.contains_key(&name)))
+            {
                 out.push(format!("stray container {}", container.name));
             }
         }
-        for network in model.networks().filter(|n| n.owner().is_some_and(|owner| owner.controller == "me")) {
-            if !self.specs.values().any(|accepted| accepted.desired.network.as_str() == network.name) {
+        for network in model
+            .networks()
+            .filter(|n| n.owner().is_some_and(|owner| owner.controller == "me"))
+        {
+            if !self
+                .specs
+                .values()
+                .any(|accepted| accepted.desired.network.as_str() == network.name)
+            {
                 out.push(format!("stray network {}", network.name));
             }
         }
@@ -288,14 +370,31 @@ impl Stage {
 
     /// Host ports of what runs.
     pub(crate) fn bound(&self) -> Vec<HostPort> {
-        let running = self.engine.model.containers().filter(|c| c.state == ContainerState::Running);
-        running.flat_map(|c| c.facts.as_ref().unwrap().config.bindings.iter().map(|(_, host)| *host)).collect()
+        let running = self
+            .engine
+            .model
+            .containers()
+            .filter(|c| c.state == ContainerState::Running);
+        running
+            .flat_map(|c| {
+                c.facts
+                    .as_ref()
+                    .unwrap()
+                    .config
+                    .bindings
+                    .iter()
+                    .map(|(_, host)| *host)
+            })
+            .collect()
     }
 
     /// Calls that changed something, as `verb`.
     pub(crate) fn changes(&self) -> Vec<&'static str> {
         let calls = self.engine.model.calls().iter();
-        calls.filter(|call| call.changed).map(|call| call.act.verb()).collect()
+        calls
+            .filter(|call| call.changed)
+            .map(|call| call.act.verb())
+            .collect()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::specs::{any, env};
 use crate::stage::{START, Stage, is_ours};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
-const STORM: Duration = Duration::from_secs(90);
+const STORM: Duration = Duration::from_secs(60);
 /// The longest backoffs take a minute each.
 const CALM: Duration = Duration::from_secs(900);
 const LATEST: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ pub(crate) fn storm(seed: u64) -> Outcome {
     let stuck = stage.stuck();
     let before = stage.engine.model.calls().len();
     if settled {
-        let later: Timestamp = stage.now + Duration::from_secs(120);
+        let later: Timestamp = stage.now + Duration::from_secs(30);
         stage.run_until(later);
     }
     let mut bound = stage.bound();
@@ -73,7 +73,10 @@ pub(crate) fn storm(seed: u64) -> Outcome {
 
 fn incident(stage: &mut Stage, names: &[&str], chance: &mut Chance) {
     let now = stage.now;
-    let port = HostPort { number: 8_080 + u16::try_from(chance.below(3)).unwrap(), protocol: Protocol::Tcp };
+    let port = HostPort {
+        number: 8_080 + u16::try_from(chance.below(3)).unwrap(),
+        protocol: Protocol::Tcp,
+    };
     match chance.below(12) {
         0 | 1 => {
             if let Some(name) = chance.pick(names).copied() {
@@ -91,8 +94,13 @@ fn incident(stage: &mut Stage, names: &[&str], chance: &mut Chance) {
         6 => stage.engine.change(now, |model| model.take_port(port)),
         7 => stage.engine.change(now, |model| model.free_port(port)),
         other => {
-            let ours: Vec<ContainerId> =
-                stage.engine.model.containers().filter(|c| is_ours(c)).map(|c| c.id.clone()).collect();
+            let ours: Vec<ContainerId> = stage
+                .engine
+                .model
+                .containers()
+                .filter(|c| is_ours(c))
+                .map(|c| c.id.clone())
+                .collect();
             let Some(id) = chance.pick(&ours) else { return };
             stage.engine.change(now, |model| match other {
                 8 => model.person_stops(id),
@@ -104,10 +112,16 @@ fn incident(stage: &mut Stage, names: &[&str], chance: &mut Chance) {
                     _ => {
                         let networks: Vec<_> = model
                             .networks()
-                            .filter(|n| n.name.starts_with("argus-") && n.labels.get("argusai.controller").is_some_and(|c| c == "me"))
+                            .filter(|n| {
+                                n.name.starts_with("argus-")
+                                    && n.labels.get("argusai.controller").is_some_and(|c| c == "me")
+                            })
                             .map(|n| n.id.clone())
                             .collect();
-                        networks.first().into_iter().for_each(|id| model.person_removes_network(id));
+                        networks
+                            .first()
+                            .into_iter()
+                            .for_each(|id| model.person_removes_network(id));
                     }
                 },
             });
