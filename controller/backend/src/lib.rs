@@ -10,6 +10,7 @@ use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
 use futures::stream::BoxStream;
 
+pub mod contract;
 pub mod sim;
 
 /// An engine that can be watched and acted on.
