@@ -257,7 +257,9 @@ mod tests {
 
     fn volume(name: &str) -> Sighting {
         let labels = [(labels::MANAGED, "true"), (labels::ENVIRONMENT, "shop")];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let labels = labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
         let name = name.to_owned();
         Sighting::Saw(Object::Volume(Arc::new(Volume { name, labels })))
     }
