@@ -154,6 +154,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
 
 #[cfg(test)]
 mod tests {
+    use argus_crds::error::ActionId;
     use clap::CommandFactory;
 
     use super::*;
@@ -161,5 +162,23 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_remedy_that_names_us_is_a_command_that_we_take() {
+        let mut ours = 0;
+        for action in ActionId::ALL {
+            for service in [None, Some("api")] {
+                let Some(command) = action.remedy(Some("shop"), service).command else {
+                    continue;
+                };
+                if command.starts_with("argus ") {
+                    Cli::try_parse_from(command.split(' '))
+                        .unwrap_or_else(|error| panic!("{command}: {error}"));
+                    ours += 1;
+                }
+            }
+        }
+        assert!(ours > 0);
     }
 }

@@ -46,7 +46,6 @@ fn no_remedy_has_a_hole_in_it() {
             let remedy = action.remedy(environment, service);
             let text = serde_json::to_string(&remedy).unwrap();
             assert!(!text.contains("{env}") && !text.contains("{service}"), "{text}");
-            assert_eq!(remedy.mcp_tool.is_some(), remedy.mcp_args.is_some(), "{text}");
             assert!(!remedy.summary.is_empty());
         }
         assert!(
@@ -67,13 +66,6 @@ fn remedies_name_environment_and_service() {
         .find(|remedy| remedy.action == ActionId::InspectLogs)
         .unwrap();
     assert_eq!(logs.command.as_deref(), Some("argus logs 'my shop' api"));
-    assert_eq!(logs.mcp_tool.as_deref(), Some("argus_logs"));
-    assert_eq!(
-        logs.mcp_args,
-        Some(json!({"environment": "my shop", "service": "api"}))
-    );
-    let clean = ActionId::CleanOrphans.remedy(None, None);
-    assert_eq!(clean.mcp_args, Some(json!({"autoFix": true})));
 }
 
 #[test]

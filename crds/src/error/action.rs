@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
 /// Something that can be done about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -57,12 +56,6 @@ pub struct Remedy {
     /// The command that does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The MCP tool that does it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp_tool: Option<String>,
-    /// The arguments of that tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp_args: Option<Value>,
 }
 
 /// What an action is called with.
@@ -70,16 +63,12 @@ struct Template {
     summary: &'static str,
     /// `{env}` and `{service}` are filled in.
     command: Option<&'static str>,
-    tool: Option<&'static str>,
-    args: &'static [(&'static str, &'static str)],
 }
 
 const fn told(summary: &'static str) -> Template {
     Template {
         summary,
         command: None,
-        tool: None,
-        args: &[],
     }
 }
 
@@ -87,25 +76,6 @@ const fn shell(summary: &'static str, command: &'static str) -> Template {
     Template {
         summary,
         command: Some(command),
-        tool: None,
-        args: &[],
-    }
-}
-
-const ENV: &[(&str, &str)] = &[("environment", "{env}")];
-const TARGET: &[(&str, &str)] = &[("environment", "{env}"), ("service", "{service}")];
-
-const fn call(
-    summary: &'static str,
-    command: &'static str,
-    tool: &'static str,
-    args: &'static [(&'static str, &'static str)],
-) -> Template {
-    Template {
-        summary,
-        command: Some(command),
-        tool: Some(tool),
-        args,
     }
 }
 
@@ -156,28 +126,12 @@ impl ActionId {
     /// A command that needs an environment which is not known is left out, never shown with a hole in it.
     pub fn remedy(self, environment: Option<&str>, service: Option<&str>) -> Remedy {
         let template = self.template();
-        let mut args = Map::new();
-        for (name, value) in template.args {
-            let filled = match *value {
-                "{env}" => environment.map(|environment| json!(environment)),
-                "{service}" => service.map(|service| json!(service)),
-                "true" => Some(json!(true)),
-                text => Some(json!(text)),
-            };
-            if let Some(filled) = filled {
-                args.insert((*name).to_owned(), filled);
-            }
-        }
-        let needs_environment = template.args.iter().any(|(_, value)| *value == "{env}");
-        let callable = environment.is_some() || !needs_environment;
         Remedy {
             action: self,
             summary: template.summary.to_owned(),
             command: template
                 .command
                 .and_then(|command| fill(command, environment, service)),
-            mcp_tool: template.tool.filter(|_| callable).map(str::to_owned),
-            mcp_args: template.tool.filter(|_| callable).map(|_| Value::Object(args)),
         }
     }
 
@@ -185,58 +139,30 @@ impl ActionId {
         match self {
             Self::StartEngine => shell("start the Docker engine", "docker info"),
             Self::FreeDiskSpace => shell("free disk space on the engine's data root", "docker system df"),
-            Self::FreePort => call(
-                "end what holds the port, then retry",
-                "argus retry {env}",
-                "argus_retry",
-                ENV,
-            ),
+            Self::FreePort => shell("end what holds the port, then retry", "argus retry {env}"),
             Self::UseAutoPorts => {
                 told("set `resilience.network.portConflictStrategy: auto`, so that the port moves")
             }
             Self::WidenPortRange => told("widen `isolation.portRange`"),
             Self::RaiseMemoryLimit => told("raise `memory` of the service, or let the process use less"),
-            Self::InspectLogs => call(
-                "read what the container wrote",
-                "argus logs {env} {service}",
-                "argus_logs",
-                TARGET,
-            ),
+            Self::InspectLogs => shell("read what the container wrote", "argus logs {env} {service}"),
             Self::FixContainer => {
                 told("mend what the container runs; a new image or revision is taken up by itself")
             }
             Self::FixHealthcheck => told("check path, port and type under `container.healthcheck`"),
             Self::RaiseTimeout => told("allow more time: `startPeriod`, `retries`, or `ARGUS_TIMEOUT_HEAVY`"),
-            Self::Retry => call(
-                "try again with the same inputs",
-                "argus retry {env}",
-                "argus_retry",
-                ENV,
-            ),
-            Self::Wait => call("wait until it is ready", "argus wait {env}", "argus_wait", ENV),
-            Self::ResetCircuit => call(
-                "close the circuit breaker now",
-                "argus reset-circuit",
-                "argus_reset_circuit",
-                &[],
-            ),
-            Self::RunPreflight => call(
-                "run the preflight checks",
-                "argus preflight",
-                "argus_preflight_check",
-                &[],
-            ),
-            Self::CleanOrphans => call(
-                "remove what dead runs left behind",
-                "argus preflight --auto-fix",
-                "argus_preflight_check",
-                &[("autoFix", "true")],
-            ),
-            Self::VerifyNetwork => call(
-                "look at who reaches whom",
-                "argus status {env}",
-                "argus_status",
-                ENV,
+            Self::Retry => shell("try again with the same inputs", "argus retry {env}"),
+            Self::Wait => shell("wait until it is ready", "argus wait {env}"),
+            Self::ResetCircuit => {
+                told("wait for `retryAfter`: the circuit breaker tries the engine again by itself")
+            }
+            Self::RunPreflight => shell("look at what the engine says of itself", "docker info"),
+            Self::CleanOrphans => {
+                told("remove what dead runs left behind; it carries the label `argusai.managed`")
+            }
+            Self::VerifyNetwork => shell(
+                "look at the environment's services and ports",
+                "argus describe {env}",
             ),
             Self::FixSpec => shell("mend the file; it is read again by itself", "argus validate"),
             Self::AllowInPolicy => {
@@ -245,37 +171,20 @@ impl ActionId {
             Self::InstallPrerequisite => told("install what is missing"),
             Self::UpgradeEngine => shell("upgrade the Docker engine", "docker version"),
             Self::FixImage => told("check the name and the tag of the image"),
-            Self::PullImage => call("try to pull again", "argus retry {env}", "argus_retry", ENV),
+            Self::PullImage => shell("try to pull again", "argus retry {env}"),
             Self::LogIn => shell("log in at the registry", "docker login"),
             Self::FixBuild => {
                 told("mend the Dockerfile or its context; the end of the build's output is in `details`")
             }
             Self::RemoveRival => told("remove or rename what holds the name"),
-            Self::Rollback => call(
-                "go back to the last known good revision",
-                "argus rollback {env}",
-                "argus_rollback",
-                ENV,
-            ),
-            Self::Fork => call(
-                "run the same revision beside it, under another namespace",
-                "argus fork {env}",
-                "argus_fork",
-                ENV,
-            ),
-            Self::Resume => call("end the hold", "argus resume {env}", "argus_resume", ENV),
+            Self::Rollback => told("put the last good contents back into the spec file"),
+            Self::Fork => told("run it beside the other one under another `isolation.namespace`"),
+            Self::Resume => told("put the spec file back, or touch it, to go on"),
             Self::StopOtherController => {
                 told("stop the other controller, or give this one a state directory of its own")
             }
-            Self::FixStateDirectory => {
-                told("make the state directory writable and give it space, then `argus resume`")
-            }
-            Self::InspectTests => call(
-                "look at what happened during the run",
-                "argus events {env}",
-                "argus_events",
-                ENV,
-            ),
+            Self::FixStateDirectory => told("make the state directory writable and give it space"),
+            Self::InspectTests => shell("look at what happened during the run", "argus describe {env}"),
             Self::ReportBug => told("report it, with the state directory's journal"),
         }
     }
