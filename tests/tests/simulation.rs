@@ -17,6 +17,9 @@ mod stage;
 #[path = "simulation/storm.rs"]
 mod storm;
 
+#[path = "simulation/written.rs"]
+mod written;
+
 use std::sync::LazyLock;
 
 use storm::{Outcome, storm};

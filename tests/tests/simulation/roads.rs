@@ -291,12 +291,17 @@ fn a_crash_loop_makes_at_most_max_restarts() {
         };
         stage.engine.change(START, |model| model.live("one/a", life));
         stage.wants(desired("one", [plain("one", "a")]));
-        let moment = START + chance.millis((0, 30_000));
-        stage.run_until(moment);
-        stage.kill_controller(chance.millis((0, 2_000)), true);
+        let killed = chance.percent(50);
+        if killed {
+            let moment = START + chance.millis((0, 30_000));
+            stage.run_until(moment);
+            stage.kill_controller(chance.millis((0, 2_000)), true);
+        }
         stage.run_until(START + 6 * MINUTE);
         let runs = stage.engine.model.runs("one/a");
-        (runs > 4 || !stage.gave_up()).then(|| format!("{runs} runs, {:?}", stage.stuck()))
+        // A start that was in flight when the controller was killed may begin a run whose death nobody sees.
+        let most = if killed { 5 } else { 4 };
+        (runs > most || !stage.gave_up()).then(|| format!("{runs} runs, {:?}", stage.stuck()))
     });
 }
 
@@ -344,7 +349,7 @@ fn what_is_waited_for_is_told_with_who_holds_the_name() {
         ContainerState::Running,
     );
     stage.engine.change(START, |model| {
-        model.plant(Object::Container(std::sync::Arc::new(theirs)))
+        model.plant(Object::Container(std::sync::Arc::new(theirs)));
     });
     stage.wants(desired("one", [plain("one", "a")]));
     stage.run_until(START + MINUTE);
@@ -362,4 +367,28 @@ fn what_is_waited_for_is_told_with_who_holds_the_name() {
     let id = argus_core::ident::ContainerId::new("theirs").unwrap();
     stage.engine.change(now, |model| model.person_removes(&id));
     assert!(stage.run_to_rest(MINUTE));
+}
+
+#[test]
+#[ignore = "needs the lease: until a living controller can be told from a dead one, its containers are taken over"]
+fn what_another_controller_made_in_an_environment_of_the_same_name_is_left_alone() {
+    let mut stage = Stage::new(1, Weather::calm());
+    let labels = [
+        ("argusai.managed", "true"),
+        ("argusai.environment", "one"),
+        ("argusai.service", "a"),
+        ("argusai.spec-hash", "abc"),
+        ("argusai.controller", "other"),
+    ];
+    let labels = labels
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+    let id = argus_core::ident::ContainerId::new("theirs").unwrap();
+    let theirs = decoys::container(id, "theirs".to_owned(), labels, ContainerState::Running);
+    stage.engine.change(START, |model| {
+        model.plant(Object::Container(std::sync::Arc::new(theirs)));
+    });
+    stage.wants(desired("one", [plain("one", "a")]));
+    stage.run_until(START + MINUTE);
+    assert_eq!(stage.engine.model.trespasses(), [""; 0]);
 }

@@ -227,7 +227,8 @@ impl Stage {
 
     fn check(&mut self, turn: &Turn) {
         let mut broken = Vec::new();
-        if !turn.begin.is_empty() && !(self.scanned && self.world.synced()) {
+        let may_act = self.scanned && self.world.synced();
+        if !turn.begin.is_empty() && !may_act {
             broken.push(("blind", format!("{:?}", turn.begin)));
         }
         let mut subjects: BTreeSet<&Subject> = self.waiting.values().map(|step| &step.subject).collect();
@@ -328,9 +329,10 @@ impl Stage {
                     at.network.as_ref() == Some(&network.id) && at.aliases.contains(&service.name.to_string())
                 });
                 let facts = one.facts.as_ref().unwrap();
-                let up = match service.one_shot {
-                    true => one.state == ContainerState::Exited && facts.exit_code == 0,
-                    false => one.state == ContainerState::Running && attached,
+                let up = if service.one_shot {
+                    one.state == ContainerState::Exited && facts.exit_code == 0
+                } else {
+                    one.state == ContainerState::Running && attached
                 };
                 let version = service.environment.get("VERSION").map(|v| format!("VERSION={v}"));
                 let current = version.is_none_or(|version| facts.config.environment.contains(&version));

@@ -33,7 +33,7 @@ pub(crate) fn storm(seed: u64) -> Outcome {
     let weather = Weather::of(&mut chance);
     let mut stage = Stage::new(chance.draw(), weather);
     decoys::plant(&mut stage);
-    let names = &NAMES[..1 + usize::try_from(chance.below(3)).unwrap()];
+    let names = &NAMES[..=usize::try_from(chance.below(3)).unwrap()];
     for name in names {
         stage.wants(any(name, &mut chance));
     }

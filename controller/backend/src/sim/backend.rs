@@ -114,7 +114,7 @@ impl Shared {
 
 impl Backend for Sim {
     fn watch(&self) -> BoxStream<'static, Sighting> {
-        self.with(|engine, now| engine.open_eyes(now));
+        self.with(Engine::open_eyes);
         let shared = self.shared.clone();
         let sights = futures::stream::unfold(shared, |shared| async move {
             let seen = shared

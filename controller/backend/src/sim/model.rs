@@ -212,9 +212,9 @@ impl Model {
     /// A person removes a network with force: whoever was on it is on none.
     pub fn person_removes_network(&mut self, id: &NetworkId) {
         let on_it: Vec<_> = self.attached(id).cloned().collect();
-        on_it
-            .iter()
-            .for_each(|container| self.person_disconnects(container));
+        for container in &on_it {
+            self.person_disconnects(container);
+        }
         if self.networks.remove(id).is_some() {
             self.changed(&ObjectId::Network(id.clone()));
         }
@@ -228,7 +228,9 @@ impl Model {
     /// The engine is restarted: every process ends, and nobody is told.
     pub fn engine_restarts(&mut self) {
         let running: Vec<_> = self.containers.keys().cloned().collect();
-        running.iter().for_each(|id| self.end(id, self.now, 137));
+        for id in &running {
+            self.end(id, self.now, 137);
+        }
         self.changes.clear();
     }
 
