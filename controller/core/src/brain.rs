@@ -169,9 +169,9 @@ impl Brain {
     fn blind(&mut self, inputs: &Inputs<'_>, mut turn: Turn) -> Turn {
         self.stale_all();
         let on = if inputs.scanned {
-            let why = inputs.world.unreachable_reason();
-            let why = if why.is_empty() { "not listed yet" } else { why };
-            WaitingOn::Engine { why: why.to_owned() }
+            // Without a reason it answers, and was not listed yet.
+            let why = inputs.world.unreachable_reason().to_owned();
+            WaitingOn::Engine { why }
         } else {
             WaitingOn::Specs
         };
@@ -289,9 +289,15 @@ impl Brain {
                 cached.rendered = render::environment(desired, &ports.ports, &self.site);
             }
             cached.ports = ports;
-            kept.remember_ports(desired, &cached.ports.ports);
             claims.retain(|_, (by, _)| by != env);
-            claims.extend(claims_of(env, &cached.ports.ports));
+            // Who insists on a port that another environment holds has no claim on it.
+            let mut held = cached.ports.ports.clone();
+            held.retain(|key, number| {
+                let (number, protocol) = (*number, key.container.protocol);
+                !claims.contains_key(&HostPort { number, protocol })
+            });
+            kept.remember_ports(desired, &held);
+            claims.extend(claims_of(env, &held));
         }
         let plan = plan::plan(&PlanInput {
             env,

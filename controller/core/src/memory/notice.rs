@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::desired::{Accepted, Desired, Service};
+use crate::desired::{Accepted, Desired, PortStrategy, Service};
 use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
 use crate::labels;
+use crate::memory::expectation::is_up;
 use crate::memory::{Death, EnvMemory, ImageMemory, Memory};
 use crate::observed::{Container, ContainerState, Observed};
 use crate::plan::{PortKey, Subject};
@@ -133,6 +134,10 @@ fn recall_ports(memory: &mut EnvMemory, desired: &Desired, observed: &Observed) 
             continue;
         };
         if !desired.services.contains_key(&service) {
+            continue;
+        }
+        // Who insists on its port makes its container before it has the port.
+        if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
             continue;
         }
         for (key, host, wanted) in label.split(',').filter_map(|entry| entry_of(&service, entry)) {
