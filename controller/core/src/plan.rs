@@ -26,6 +26,7 @@ mod ready;
 pub mod render;
 mod service;
 mod stray;
+pub mod text;
 mod volume;
 mod wait;
 

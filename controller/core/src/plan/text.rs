@@ -1,0 +1,78 @@
+//! A plan as text that a person compares: one line an act, one line a wait, sorted, and the next wake.
+
+use super::{Act, ContainerSpec, Plan, Step, Wait};
+use crate::status::words;
+
+/// The plan as text; variables and their values are left out, they may be secret.
+pub fn text(plan: &Plan) -> String {
+    if plan.is_settled() {
+        return "settled\n".to_owned();
+    }
+    let mut steps: Vec<String> = plan.steps.iter().map(step).collect();
+    let mut waits: Vec<String> = plan.waits.iter().map(wait).collect();
+    steps.sort();
+    waits.sort();
+    let mut out = String::new();
+    for line in steps.iter().chain(&waits) {
+        out.push_str(line);
+        out.push('\n');
+    }
+    if let Some(at) = plan.wake_at() {
+        out.push_str("next wake ");
+        out.push_str(&at.to_string());
+        out.push('\n');
+    }
+    out
+}
+
+fn step(step: &Step) -> String {
+    let Step {
+        subject,
+        act,
+        because,
+    } = step;
+    let what = object(act);
+    let verb = act.verb();
+    if what.is_empty() {
+        format!("{verb} {subject} because {because}")
+    } else {
+        format!("{verb} {subject} ({what}) because {because}")
+    }
+}
+
+fn wait(wait: &Wait) -> String {
+    let told = words(&wait.on);
+    let until = told.until.map(|at| format!(", until {at}")).unwrap_or_default();
+    format!("{} waits: {} {}{until}", wait.subject, told.reason, told.message)
+}
+
+/// What the call is made on, as far as the subject does not say it.
+fn object(act: &Act) -> String {
+    match act {
+        Act::CreateNetwork { name, .. } => name.to_string(),
+        Act::RemoveNetwork { name, .. } => name.clone(),
+        Act::CreateVolume { .. } | Act::RemoveVolume { .. } | Act::PullImage { .. } | Act::BuildImage(_) => {
+            String::new()
+        }
+        Act::CreateContainer { name, spec } => created(name.as_str(), spec),
+        Act::StartContainer { id } | Act::UnpauseContainer { id } => id.to_string(),
+        Act::StopContainer { id, grace } => format!("{id}, grace {}s", grace.as_secs()),
+        Act::RenameContainer { id, to } => format!("{id} to {to}"),
+        Act::RemoveContainer { id, name } => format!("{id} {name}"),
+        Act::ConnectNetwork {
+            network,
+            container,
+            aliases,
+        } => format!("{container} to {network} as {}", aliases.join(", ")),
+        Act::DisconnectNetwork { network, container } => format!("{container} from {network}"),
+    }
+}
+
+fn created(name: &str, spec: &ContainerSpec) -> String {
+    let mut parts = vec![format!("{name} of {}", spec.image)];
+    for binding in &spec.bindings {
+        let address = std::net::SocketAddr::new(binding.address, binding.host);
+        parts.push(format!("{address} to {}/{}", binding.container, binding.protocol));
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,222 @@
+//! Objects of the engine from one line of a world each.
+
+use std::collections::BTreeMap;
+
+use argus_core::brain::Site;
+use argus_core::desired::Desired;
+use argus_core::ident::{ContainerId, HostPort, Protocol, ServiceName, SpecHash};
+use argus_core::labels;
+use argus_core::observed::{
+    Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, Facts,
+};
+use argus_core::plan::{ContainerSpec, PortKey, PortMap, render};
+use argus_core::time::Timestamp;
+
+use crate::stage::moment;
+
+/// The options of a line: `word` or `key=value`.
+pub(crate) struct Options<'a>(pub(crate) Vec<&'a str>);
+
+impl<'a> Options<'a> {
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.0.contains(&word)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
+        self.0
+            .iter()
+            .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    fn time(&self, key: &str, now: Timestamp) -> Option<Timestamp> {
+        self.get(key).map(|span| moment(now, span))
+    }
+}
+
+/// What a container is made from: its spec and hash under these ports, or almost nothing for an unknown service.
+pub(crate) fn spec_of(
+    desired: &Desired,
+    service: &ServiceName,
+    ports: &PortMap,
+    site: &Site,
+    now: Timestamp,
+) -> Option<(ContainerSpec, SpecHash)> {
+    let (spec, hash) = render::environment(desired, ports, site).remove(service)?;
+    Some((render::stamped(&spec, &hash, desired, site, now), hash))
+}
+
+/// `80:20000` as an entry of a port map.
+pub(crate) fn pair(service: &ServiceName, text: &str) -> Option<(PortKey, u16)> {
+    let (container, host) = text.split_once(':')?;
+    let (container, protocol) = match container.strip_suffix("/udp") {
+        Some(number) => (number, Protocol::Udp),
+        None => (container, Protocol::Tcp),
+    };
+    let container = HostPort {
+        number: container.parse().ok()?,
+        protocol,
+    };
+    let service = service.clone();
+    Some((PortKey { service, container }, host.parse().ok()?))
+}
+
+/// The labels of what the spec does not name (any more).
+pub(crate) fn plain_labels(
+    desired: &Desired,
+    role: &str,
+    site: &Site,
+    options: &Options<'_>,
+) -> BTreeMap<String, String> {
+    let mut all = render::labels_of(desired, role, site, Timestamp(0));
+    if let Some(other) = options.get("controller") {
+        all.insert(labels::CONTROLLER.into(), other.to_owned());
+    }
+    if options.has("delete") {
+        all.insert(labels::DELETION.into(), "Delete".into());
+    }
+    all
+}
+
+/// A container `ID SERVICE STATE` with its options.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one call, with all that a line and its stage know"
+)]
+pub(crate) fn container(
+    id: &str,
+    state: &str,
+    service: &ServiceName,
+    desired: &Desired,
+    spec: Option<&ContainerSpec>,
+    site: &Site,
+    options: &Options<'_>,
+    now: Timestamp,
+) -> Result<Container, String> {
+    let mut all = plain_labels(desired, "service", site, options);
+    all.insert(labels::SERVICE.into(), service.to_string());
+    if let Some(spec) = spec {
+        let controller = all.remove(labels::CONTROLLER);
+        all.extend(spec.labels.clone());
+        all.extend(controller.map(|it| (labels::CONTROLLER.to_owned(), it)));
+    }
+    if options.has("old") || spec.is_none() {
+        all.insert(labels::SPEC_HASH.into(), "0dd".into());
+    }
+    let known = desired.services.get(service);
+    let name = match options.get("name") {
+        Some(name) => name.to_owned(),
+        None => known.map_or_else(
+            || format!("{}-{service}", desired.env),
+            |it| it.container_name.to_string(),
+        ),
+    };
+    let state = state_of(state)?;
+    let started = options.time("started", now);
+    let default_start = (state != ContainerState::Created).then(|| moment(now, "-60s"));
+    let facts = Facts {
+        started_at: started.or(default_start),
+        finished_at: options.time("finished", now),
+        exit_code: options
+            .get("exit")
+            .and_then(|code| code.parse().ok())
+            .unwrap_or(0),
+        oom_killed: options.has("oom"),
+        error: String::new(),
+        health: options.get("health").map(|text| health(text, now)).transpose()?,
+        config: config(spec, options),
+    };
+    Ok(Container {
+        id: ContainerId::new(id).map_err(|why| why.to_string())?,
+        name,
+        labels: all,
+        image: spec.map(|spec| spec.image.clone()).unwrap_or_default(),
+        state,
+        created_at: options
+            .time("created", now)
+            .unwrap_or_else(|| moment(now, "-90s")),
+        networks: networks(desired, spec, options, state)?,
+        facts: (!options.has("bare")).then_some(facts),
+        stopped_by_other: options.time("stopped", now),
+    })
+}
+
+fn networks(
+    desired: &Desired,
+    spec: Option<&ContainerSpec>,
+    options: &Options<'_>,
+    state: ContainerState,
+) -> Result<BTreeMap<String, Attachment>, String> {
+    let id = options.get("network").unwrap_or("n1");
+    if id == "none" {
+        return Ok(BTreeMap::new());
+    }
+    let aliases = match options.get("aliases") {
+        Some(list) => list.split(',').map(str::to_owned).collect(),
+        None => spec.map(|spec| spec.aliases.clone()).unwrap_or_default(),
+    };
+    let id = argus_core::ident::NetworkId::new(id).map_err(|why| why.to_string())?;
+    let attachment = Attachment {
+        network: (state != ContainerState::Created).then_some(id),
+        aliases,
+        address: None,
+    };
+    Ok(BTreeMap::from([(desired.network.to_string(), attachment)]))
+}
+
+fn config(spec: Option<&ContainerSpec>, options: &Options<'_>) -> Config {
+    let Some(spec) = spec else {
+        return Config::default();
+    };
+    let mut environment = spec.environment.clone();
+    if let Some((key, value)) = options.get("env").and_then(|text| text.split_once('=')) {
+        environment.insert(key.to_owned(), value.to_owned());
+    }
+    let bindings = spec.bindings.iter().map(|binding| {
+        let port = |number| HostPort {
+            number,
+            protocol: binding.protocol,
+        };
+        (port(binding.container), port(binding.host))
+    });
+    let memory = options.get("memory").and_then(|text| text.parse().ok());
+    Config {
+        environment: environment
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect(),
+        memory: memory.or(spec.memory).unwrap_or(0),
+        nano_cpus: spec.nano_cpus.unwrap_or(0),
+        bindings: bindings.collect(),
+        restart_policy: options.get("restart").unwrap_or("no").to_owned(),
+    }
+}
+
+fn state_of(text: &str) -> Result<ContainerState, String> {
+    Ok(match text {
+        "created" => ContainerState::Created,
+        "running" => ContainerState::Running,
+        "paused" => ContainerState::Paused,
+        "restarting" => ContainerState::Restarting,
+        "removing" => ContainerState::Removing,
+        "exited" => ContainerState::Exited,
+        "dead" => ContainerState::Dead,
+        other => return Err(format!("no state is called `{other}`")),
+    })
+}
+
+/// `healthy` or `healthy@-70s`.
+fn health(text: &str, now: Timestamp) -> Result<EngineHealth, String> {
+    let (word, at) = text.split_once('@').unwrap_or((text, "-1s"));
+    let status = match word {
+        "starting" => EngineHealthStatus::Starting,
+        "healthy" => EngineHealthStatus::Healthy,
+        "unhealthy" => EngineHealthStatus::Unhealthy,
+        other => return Err(format!("no health is called `{other}`")),
+    };
+    Ok(EngineHealth {
+        status,
+        failing_streak: 0,
+        output: String::new(),
+        checked_at: Some(moment(now, at)),
+    })
+}

@@ -1,0 +1,74 @@
+//! What a brain remembers before its first turn.
+
+use argus_core::ident::ContainerId;
+use argus_core::memory::{Death, ImageMemory, Refused};
+use argus_core::plan::image;
+
+use crate::error;
+use crate::objects::{self, Options};
+use crate::stage::{Played, Stage, moment};
+
+impl Stage {
+    pub(crate) fn remember(&mut self, words: &[&str]) -> Played {
+        if self.brain.is_some() {
+            return Err("what is remembered comes before the first turn".to_owned());
+        }
+        match words {
+            ["death", service, at, rest @ ..] => {
+                let (env, service) = self.address(service)?;
+                let at = moment(self.now, at);
+                let ran = Options(rest.to_vec()).get("ran").unwrap_or("1s").to_owned();
+                let death = Death {
+                    container: ContainerId::new("c1").map_err(|why| why.to_string())?,
+                    started_at: Some(moment(at, &format!("-{ran}"))),
+                    at,
+                    exit_code: 1,
+                    oom_killed: false,
+                };
+                let kept = self.memory.environments.entry(env).or_default();
+                kept.services.entry(service).or_default().deaths.push(death);
+            }
+            ["completed", service] => {
+                let (env, service) = self.address(service)?;
+                let ports = self.ports(&env, &service, None);
+                let (_, hash) = objects::spec_of(&self.written[&env], &service, &ports, &self.site, self.now)
+                    .ok_or("no such service")?;
+                let kept = self.memory.environments.entry(env).or_default();
+                kept.services.entry(service).or_default().completed = Some(hash);
+            }
+            ["port", service, pair, "wanted", wanted] => {
+                let (env, service) = self.address(service)?;
+                let (key, host) = objects::pair(&service, pair).ok_or("no port")?;
+                let kept = self.memory.environments.entry(env).or_default();
+                kept.ports.insert(key.clone(), host);
+                kept.wanted.insert(key, wanted.parse().map_err(|_| "no port")?);
+            }
+            ["image", service, known] => {
+                let (env, service) = self.address(service)?;
+                let service = &self.written[&env]
+                    .services
+                    .get(&service)
+                    .ok_or("no such service")?;
+                let known = match *known {
+                    "missing" => ImageMemory::Missing,
+                    "present" => ImageMemory::Present,
+                    _ => return Err("missing or present".to_owned()),
+                };
+                self.memory.images.insert(image::key(&service.image), known);
+            }
+            ["refused", at, rest @ ..] => {
+                let refusal = error::refusal(rest)?;
+                let times = Options(rest.to_vec())
+                    .get("times")
+                    .and_then(|n| n.parse().ok())
+                    .unwrap_or(1);
+                let at = moment(self.now, at);
+                self.memory
+                    .refused
+                    .insert(refusal.port, Refused { at, refusal, times });
+            }
+            _ => return Err("cannot be remembered".to_owned()),
+        }
+        Ok(())
+    }
+}
