@@ -100,12 +100,10 @@ impl Proof {
     pub fn is_seen(&self, world: &World) -> bool {
         match self {
             Self::Present(id) => world.container(id).is_some(),
-            Self::Started { id, before } => world.container(id).is_none_or(|c| match c.state {
-                ContainerState::Running | ContainerState::Paused | ContainerState::Restarting => true,
-                ContainerState::Created
-                | ContainerState::Exited
-                | ContainerState::Removing
-                | ContainerState::Dead => c.facts.as_ref().is_some_and(|facts| facts.started_at != *before),
+            // A sight of an earlier run that comes late proves nothing, running or not.
+            Self::Started { id, before } => world.container(id).is_none_or(|c| match &c.facts {
+                Some(facts) => facts.started_at > *before,
+                None => is_up(c.state),
             }),
             Self::Stopped(id) => world.container(id).is_none_or(|c| !is_up(c.state)),
             Self::Unpaused(id) => world
