@@ -207,7 +207,10 @@ impl Brain {
             if expected.proof.is_seen(inputs.world) {
                 settled.push(subject.clone());
             } else if expected.until <= inputs.now {
-                if matches!(expected.proof, Proof::Relisted(_)) {
+                if matches!(expected.proof, Proof::Relisted(_)) && !inputs.world.synced() {
+                    // Without an engine there is no list to wait for, and nothing is done either.
+                    expected.until = inputs.now + RELIST_WITHIN;
+                } else if matches!(expected.proof, Proof::Relisted(_)) {
                     settled.push(subject.clone());
                 } else {
                     expected.proof = Proof::Relisted(inputs.world.lists_begun());
@@ -237,6 +240,7 @@ impl Brain {
             .retain(|id| flying || world.container(id).is_some());
         let wanted = |env: &EnvName| inputs.specs.contains_key(env) || world.of(env).is_some();
         self.memory.environments.retain(|env, _| wanted(env));
+        self.memory.not_ours.retain(|id| world.container(id).is_some());
         self.memory.volumes.retain(|(env, _)| wanted(env));
         self.cache.retain(|env, _| wanted(env));
         self.memory.failures.retain(|subject, _| match subject {

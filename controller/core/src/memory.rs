@@ -34,6 +34,8 @@ pub struct Memory {
     pub images: BTreeMap<String, ImageMemory>,
     /// Containers that this run stopped itself: their end is no death.
     pub stopped_by_us: BTreeSet<ContainerId>,
+    /// Containers that the engine, looked at closely, says are not ours: their labels came with their image.
+    pub not_ours: BTreeSet<ContainerId>,
     /// Volumes that were created or found; one without our labels is never seen, and never ours to remove.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
 }
@@ -50,6 +52,8 @@ pub struct EnvMemory {
     pub wanted: PortMap,
     /// By service.
     pub services: BTreeMap<ServiceName, ServiceMemory>,
+    /// Whether its last accepted file wants the volumes to go with it.
+    pub delete_volumes: Option<bool>,
     /// The last revision that became Ready.
     pub last_good: Option<Revision>,
     /// The revision that failures and restart counters belong to.
@@ -62,10 +66,12 @@ pub struct EnvMemory {
 pub struct ServiceMemory {
     /// Ends of its containers that nobody asked for, oldest first, bounded.
     pub deaths: Vec<Death>,
-    /// Starts that followed a death, over the whole life of the revision.
+    /// Starts that followed a death, at this revision.
     pub restarts: u32,
     /// Hash of the one-shot that exited with 0.
     pub completed: Option<SpecHash>,
+    /// The run whose end was forgiven: it is not counted when it is seen again.
+    pub forgiven: Option<(ContainerId, Option<Timestamp>)>,
     /// Since when it is stopped or paused by somebody else.
     pub by_hand: Option<Timestamp>,
     /// Since when it runs and is not unhealthy.

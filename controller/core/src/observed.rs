@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,15 @@ impl Container {
     /// Whose it is; `None`: not ours.
     pub fn owner(&self) -> Option<Owner> {
         Owner::read(&self.labels)
+    }
+
+    /// It ended because somebody else asked the engine to end it, and not long after that.
+    ///
+    /// A signal that the process survived does not excuse what happens to it later.
+    pub fn stopped_by_hand(&self, grace: Duration) -> bool {
+        let ended = self.facts.as_ref().and_then(|facts| facts.finished_at);
+        let soon = |at: Timestamp| ended.is_none_or(|end| end.since(at) <= grace + Duration::from_secs(10));
+        self.state == ContainerState::Exited && self.stopped_by_other.is_some_and(soon)
     }
 }
 

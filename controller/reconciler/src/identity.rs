@@ -1,30 +1,47 @@
-//! Who this controller is: a ULID that stays with its state directory.
+//! Who this controller is: a ULID that stays with its state directory, and with its spec folder when that is lost.
 
 use std::io;
 use std::path::Path;
 
 use argus_core::time::Timestamp;
+use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
 use crate::state::write_private;
 
 /// Reads the identity, or makes one that was not there or was not readable as one.
-pub fn read_or_make(path: &Path, now: Timestamp) -> io::Result<String> {
+///
+/// It is made from the host and the spec folder, so that a lost state directory does not turn what this
+/// folder made into another controller's.
+pub fn read_or_make(path: &Path, specs: &Path) -> io::Result<String> {
     match std::fs::read_to_string(path) {
         Ok(text) if Ulid::from_string(text.trim()).is_ok() => Ok(text.trim().to_owned()),
         Ok(_) => {
             tracing::warn!(path = %path.display(), "identity is not a ULID, a new one is made");
-            make(path, now)
+            make(path, specs)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path, now),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path, specs),
         Err(error) => Err(error),
     }
 }
 
-fn make(path: &Path, now: Timestamp) -> io::Result<String> {
-    let identity = fresh(now);
+fn make(path: &Path, specs: &Path) -> io::Result<String> {
+    let identity = derived(specs);
     write_private(path, identity.as_bytes())?;
     Ok(identity)
+}
+
+fn derived(specs: &Path) -> String {
+    let folder = specs.canonicalize().unwrap_or_else(|_| specs.to_path_buf());
+    let host = rustix::system::uname();
+    let mut all = Sha256::new();
+    all.update(host.nodename().to_bytes());
+    all.update([0]);
+    all.update(folder.as_os_str().as_encoded_bytes());
+    let hash: [u8; 32] = all.finalize().into();
+    let mut first = [0_u8; 16];
+    first.copy_from_slice(&hash[..16]);
+    Ulid::from_bytes(first).to_string()
 }
 
 /// A new ULID: time and chance.
@@ -38,12 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stays_the_same_and_is_made_anew_when_it_is_garbage() {
+    fn it_stays_the_same_and_a_lost_or_spoilt_one_comes_back() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("identity");
-        let first = read_or_make(&path, Timestamp(1_000)).unwrap();
-        assert_eq!(read_or_make(&path, Timestamp(9_000)).unwrap(), first);
+        let (path, other) = (dir.path().join("identity"), dir.path().join("other"));
+        let first = read_or_make(&path, dir.path()).unwrap();
+        assert_eq!(read_or_make(&path, Path::new("/elsewhere")).unwrap(), first);
         std::fs::write(&path, "garbage").unwrap();
-        assert_ne!(read_or_make(&path, Timestamp(9_000)).unwrap(), first);
+        assert_eq!(read_or_make(&path, dir.path()).unwrap(), first);
+        assert_ne!(read_or_make(&other, Path::new("/elsewhere")).unwrap(), first);
     }
 }

@@ -103,7 +103,8 @@ impl Controller {
         };
         let lock = Lock::take(&state.lock(), &me)?;
         let at = |path: PathBuf| move |source| StateError::Io { path, source };
-        let controller = identity::read_or_make(&state.identity(), now).map_err(at(state.identity()))?;
+        let controller =
+            identity::read_or_make(&state.identity(), &options.specs).map_err(at(state.identity()))?;
         let clean = state.take_clean_shutdown().map_err(at(state.clean_shutdown()))?;
         let remembered = keeper::read(&state.memory_json()).map_err(at(state.memory_json()))?;
         let kept = keeper::read(&state.book_json()).map_err(at(state.book_json()))?;

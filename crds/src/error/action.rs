@@ -164,7 +164,9 @@ impl ActionId {
                 "look at the environment's services and ports",
                 "argus describe {env}",
             ),
-            Self::FixSpec => shell("mend the file; it is read again by itself", "argus validate"),
+            Self::FixSpec => told(
+                "mend the file; it is read again by itself, and `argus validate FILE` says the same beforehand",
+            ),
             Self::AllowInPolicy => {
                 told("take it out of the file, or start the controller with the flag that allows it")
             }

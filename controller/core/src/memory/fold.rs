@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::backoff::{self, Growth};
+use crate::ident::ContainerId;
 use crate::memory::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::memory::{Expectation, ImageMemory, InFlight, Memory, Proof, Refused};
 use crate::observed::World;
@@ -36,7 +37,7 @@ impl Memory {
 
     fn succeeded(&mut self, step: &Step, done: &Done, world: &World, now: Timestamp) {
         self.failures.remove(&step.subject);
-        if let Some(proof) = Proof::of(&step.act, done, world)
+        if let Some(proof) = Proof::of(&step.act, done, world).map(|proof| self.after_known_runs(step, proof))
             && !proof.is_seen(world)
         {
             let expectation = Expectation {
@@ -71,11 +72,43 @@ impl Memory {
         }
     }
 
+    /// A run that is known to have ended is no proof of a start, even when it is not in sight at the moment.
+    fn after_known_runs(&self, step: &Step, proof: Proof) -> Proof {
+        let (Subject::Service { environment, service }, Proof::Started { id, before }) =
+            (&step.subject, &proof)
+        else {
+            return proof;
+        };
+        let kept = self
+            .environments
+            .get(environment)
+            .and_then(|kept| kept.services.get(service));
+        let deaths = kept.map(|kept| kept.deaths.as_slice()).unwrap_or_default();
+        let known = deaths
+            .iter()
+            .filter(|death| death.container == *id)
+            .filter_map(|death| death.started_at)
+            .max();
+        Proof::Started {
+            id: id.clone(),
+            before: known.max(*before),
+        }
+    }
+
     fn failed(&mut self, step: &Step, error: &ActError, world: &World, now: Timestamp) {
         if let (ActError::ImageMissing, Act::CreateContainer { spec, .. }) = (error, &step.act) {
             let key = crate::plan::image::key_of(&spec.image, &spec.build);
-            self.images.insert(key, ImageMemory::Missing);
+            if self.images.insert(key.clone(), ImageMemory::Missing) == Some(ImageMemory::Present) {
+                // It was pulled or built a moment ago: doing so again at once would go on for ever.
+                let error = ActError::PullFailed("it is not there although it was just made".to_owned());
+                self.note_failure(&Subject::Image { key }, step, error, now);
+            }
             return;
+        }
+        if let Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. } = &step.act
+            && !matches!(error, ActError::Unknown(_))
+        {
+            self.stopped_by_us.remove(id);
         }
         if let ActError::PortTaken(refusal) = error {
             let times = self.refused.get(&refusal.port).map_or(0, |refused| refused.times) + 1;
@@ -100,18 +133,43 @@ impl Memory {
             };
             self.expectations.insert(step.subject.clone(), expectation);
         }
-        let attempts = self
-            .failures
-            .get(&step.subject)
-            .map_or(0, |failure| failure.attempts)
-            + 1;
+        if let (ActError::NotOurs(_), Some(id)) = (error, container_of(&step.act)) {
+            // Nothing failed: there was nothing of ours to act on.
+            self.not_ours.insert(id.clone());
+            return;
+        }
+        self.note_failure(&step.subject, step, error.clone(), now);
+    }
+
+    fn note_failure(&mut self, subject: &Subject, step: &Step, error: ActError, now: Timestamp) {
+        let attempts = self.failures.get(subject).map_or(0, |failure| failure.attempts) + 1;
+        let verb = step.act.verb().to_owned();
         let failure = Failure {
-            verb: step.act.verb().to_owned(),
-            error: error.clone(),
+            verb,
+            error,
             at: now,
             attempts,
         };
-        self.failures.insert(step.subject.clone(), failure);
+        self.failures.insert(subject.clone(), failure);
+    }
+}
+
+fn container_of(act: &Act) -> Option<&ContainerId> {
+    match act {
+        Act::StartContainer { id }
+        | Act::StopContainer { id, .. }
+        | Act::UnpauseContainer { id }
+        | Act::RenameContainer { id, .. }
+        | Act::RemoveContainer { id, .. }
+        | Act::ConnectNetwork { container: id, .. } => Some(id),
+        Act::CreateNetwork { .. }
+        | Act::RemoveNetwork { .. }
+        | Act::CreateVolume { .. }
+        | Act::RemoveVolume { .. }
+        | Act::PullImage { .. }
+        | Act::BuildImage(_)
+        | Act::CreateContainer { .. }
+        | Act::DisconnectNetwork { .. } => None,
     }
 }
 

@@ -1,12 +1,12 @@
 //! What the memory learns from looking: deaths, hand-made stops, finished one-shots, ports told by labels.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desired::{Accepted, Desired, PortStrategy, Service};
 use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
 use crate::labels;
 use crate::memory::expectation::is_up;
-use crate::memory::{Death, EnvMemory, ImageMemory, Memory};
+use crate::memory::{Death, EnvMemory, ImageMemory, Memory, ServiceMemory};
 use crate::observed::{Container, ContainerState, Observed};
 use crate::plan::{PortKey, Subject};
 use crate::time::Timestamp;
@@ -30,25 +30,31 @@ impl Memory {
             let first_sight = memory.revision.is_none();
             memory.revision = Some(desired.revision.clone());
             if !first_sight {
+                for service in memory.services.values_mut() {
+                    service.restarts = 0;
+                }
                 self.forget_failures(env, desired);
             }
         }
         let Some(memory) = self.environments.get_mut(env) else {
             return;
         };
+        memory.delete_volumes = Some(desired.delete_volumes);
         memory
             .services
             .retain(|name, _| desired.services.contains_key(name));
         recall_ports(memory, desired, observed);
+        let mut by_service: BTreeMap<ServiceName, Vec<&Container>> = BTreeMap::new();
         for container in observed.containers.values() {
-            let owner = container.owner();
-            let Some(service) = owner
-                .and_then(|o| o.service)
-                .and_then(|name| desired.services.get(&name))
-            else {
-                continue;
-            };
-            look_at(memory, service, container, &self.stopped_by_us, now);
+            if let Some(name) = container.owner().and_then(|owner| owner.service)
+                && !self.not_ours.contains(&container.id)
+            {
+                by_service.entry(name).or_default().push(container);
+            }
+        }
+        for service in desired.services.values() {
+            let containers = by_service.remove(&service.name).unwrap_or_default();
+            look_at(memory, service, &containers, &self.stopped_by_us, now);
         }
     }
 
@@ -70,6 +76,8 @@ impl Memory {
             .retain(|key, known| *known == ImageMemory::Present || !images.contains(key));
         if let Some(memory) = self.environments.get_mut(env) {
             for service in memory.services.values_mut() {
+                let last = service.deaths.last();
+                service.forgiven = last.map(|death| (death.container.clone(), death.started_at));
                 service.deaths.clear();
             }
         }
@@ -79,28 +87,40 @@ impl Memory {
 fn look_at(
     memory: &mut EnvMemory,
     service: &Service,
-    container: &Container,
+    containers: &[&Container],
     stopped_by_us: &BTreeSet<ContainerId>,
     now: Timestamp,
 ) {
     let kept = memory.services.entry(service.name.clone()).or_default();
-    let ended = container.state == ContainerState::Exited;
-    let by_hand =
-        container.state == ContainerState::Paused || (ended && container.stopped_by_other.is_some());
-    if by_hand {
+    let left_so = |container: &&Container| {
+        container.state == ContainerState::Paused || container.stopped_by_hand(service.stop_grace)
+    };
+    if containers.iter().any(left_so) {
         kept.by_hand.get_or_insert(now);
     } else {
         kept.by_hand = None;
     }
-    if container.state == ContainerState::Running {
+    if containers
+        .iter()
+        .any(|container| container.state == ContainerState::Running)
+    {
         kept.well_since.get_or_insert(now);
     } else {
         kept.well_since = None;
     }
-    let Some(facts) = &container.facts else { return };
-    if !ended || by_hand || stopped_by_us.contains(&container.id) {
-        return;
+    for container in containers {
+        if container.state == ContainerState::Exited
+            && !left_so(container)
+            && !stopped_by_us.contains(&container.id)
+        {
+            note_end(kept, service, container, now);
+        }
     }
+}
+
+/// An end that nobody asked for is a death, but for a one-shot that did its work.
+fn note_end(kept: &mut ServiceMemory, service: &Service, container: &Container, now: Timestamp) {
+    let Some(facts) = &container.facts else { return };
     if service.one_shot && facts.exit_code == 0 {
         kept.completed = container.owner().and_then(|owner| owner.spec_hash);
         return;
@@ -109,7 +129,11 @@ fn look_at(
     let known = |death: &Death| {
         death.container == container.id && (death.at == at || death.started_at == facts.started_at)
     };
-    if kept.deaths.iter().any(known) {
+    let forgiven = kept
+        .forgiven
+        .as_ref()
+        .is_some_and(|(id, started_at)| *id == container.id && *started_at == facts.started_at);
+    if forgiven || kept.deaths.iter().any(known) {
         return;
     }
     kept.deaths.push(Death {
@@ -133,17 +157,23 @@ fn recall_ports(memory: &mut EnvMemory, desired: &Desired, observed: &Observed) 
         let Some(label) = container.labels.get(labels::PORTS) else {
             continue;
         };
-        if !desired.services.contains_key(&service) {
+        let Some(wanted) = desired.services.get(&service) else {
             continue;
-        }
+        };
+        let publishes = |container: HostPort| {
+            wanted
+                .ports
+                .iter()
+                .any(|port| port.container == container.number && port.protocol == container.protocol)
+        };
         // Who insists on its port makes its container before it has the port.
         if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
             continue;
         }
-        for (key, host, wanted) in label.split(',').filter_map(|entry| entry_of(&service, entry)) {
-            if !memory.ports.contains_key(&key) {
+        for (key, host, wish) in label.split(',').filter_map(|entry| entry_of(&service, entry)) {
+            if publishes(key.container) && !memory.ports.contains_key(&key) {
                 memory.ports.insert(key.clone(), host);
-                memory.wanted.insert(key, wanted);
+                memory.wanted.insert(key, wish);
             }
         }
     }

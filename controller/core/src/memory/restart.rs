@@ -68,9 +68,14 @@ fn ran_for(death: &Death) -> Duration {
 
 /// A death around a time without an engine is the engine's doing.
 pub fn engine_caused(death: &Death, outages: &[Outage]) -> bool {
+    around_an_outage(death.at, outages)
+}
+
+/// Whether something happened so close to a time without an engine that the engine did it.
+pub fn around_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
     outages.iter().any(|outage| {
-        let ended = outage.until.is_some_and(|until| death.at > until + AFTER_OUTAGE);
-        death.at >= outage.from - BEFORE_OUTAGE && !ended
+        let ended = outage.until.is_some_and(|until| at > until + AFTER_OUTAGE);
+        at >= outage.from - BEFORE_OUTAGE && !ended
     })
 }
 

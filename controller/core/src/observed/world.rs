@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Container, Network, Object, ObjectId, Observed, Outage, Sighting, Volume};
 use crate::ident::{ContainerId, EnvName, NetworkId};
+use crate::memory::expectation::is_up;
 use crate::time::Timestamp;
 
 /// Everything of ours that was seen on one engine.
@@ -58,6 +59,8 @@ impl World {
 
     fn lost(&mut self, at: Timestamp, reason: String) {
         self.unlisted = None;
+        // What was listed before says nothing about what is there after: a full list comes before any act.
+        self.last_complete = 0;
         self.unreachable_reason = reason;
         if self.reachable {
             self.outages.push(Outage {
@@ -227,7 +230,18 @@ fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
         (Some(before), Some(after)) => before.started_at != after.started_at,
         _ => false,
     };
-    let keep_stop = new.stopped_by_other.is_none() && old.stopped_by_other.is_some() && !restarted;
+    // What is up again, or was started since, is no longer what somebody stopped.
+    let revived = is_up(new.state) && !is_up(old.state);
+    let since = |stop: Timestamp| {
+        new.facts
+            .as_ref()
+            .and_then(|facts| facts.started_at)
+            .is_some_and(|start| start > stop)
+    };
+    let keep_stop = new.stopped_by_other.is_none()
+        && old.stopped_by_other.is_some_and(|stop| !since(stop))
+        && !restarted
+        && !revived;
     if !keep_facts && !keep_stop {
         return new;
     }

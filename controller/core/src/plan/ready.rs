@@ -13,6 +13,7 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
         .observed
         .containers
         .values()
+        .filter(|container| !input.memory.not_ours.contains(&container.id))
         .filter(|container| {
             container.owner().is_some_and(|owner| {
                 owner.service.as_ref() == Some(service) && owner.spec_hash.as_ref() == Some(hash)

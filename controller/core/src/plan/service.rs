@@ -1,6 +1,7 @@
 //! One service: which of its containers is the one, what becomes of the others, and what the one needs next.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{
     Act, Cause, ContainerSpec, Decision, Plan, PlanInput, Subject, WaitingOn, drift, image, network, port,
@@ -14,6 +15,9 @@ use crate::outcome::ActError;
 
 mod attach;
 mod run;
+
+/// A name that another container holds is looked at again after this.
+const NAME_RETRY: Duration = Duration::from_secs(10);
 
 /// One service with everything that is looked at to decide about it.
 struct Look<'a> {
@@ -34,6 +38,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         .observed
         .containers
         .values()
+        .filter(|container| !input.memory.not_ours.contains(&container.id))
         .filter(|container| {
             container
                 .owner()
@@ -76,12 +81,35 @@ impl Look<'_> {
             .map(AsRef::as_ref)
             .filter(|container| current.is_none_or(|current| current.id != container.id))
             .collect();
-        match current {
+        if let Some(rival) = others.iter().find(|other| !self.is_ours(other)) {
+            return Decision::Wait(self.rival(rival));
+        }
+        let decision = match current {
             None => self.make(&others),
             Some(current) => match self.clear(current, &others) {
                 Decision::Settled => self.keep(current),
                 decision => decision,
             },
+        };
+        match (decision, self.input.failing(&self.subject)) {
+            (Decision::Do(..), Some(wait)) => Decision::Wait(self.named(wait)),
+            (decision, _) => decision,
+        }
+    }
+
+    /// What another controller made is adopted as it is, but never replaced.
+    fn is_ours(&self, container: &Container) -> bool {
+        container
+            .owner()
+            .is_some_and(|owner| owner.controller == self.input.site.controller)
+    }
+
+    fn rival(&self, rival: &Container) -> WaitingOn {
+        let controller = rival.owner().map(|owner| owner.controller).unwrap_or_default();
+        WaitingOn::Name {
+            name: rival.name.clone(),
+            holder: format!("container {} of another controller ({controller})", rival.name),
+            until: self.input.now + NAME_RETRY,
         }
     }
 
@@ -118,9 +146,7 @@ impl Look<'_> {
             return remove(idle, self.why_new(others));
         }
         let final_name = self.service.container_name.clone();
-        let held = others
-            .iter()
-            .any(|container| container.name == final_name.as_str());
+        let held = self.holder_of(final_name.as_str()).is_some();
         let name = if held { self.interim_name() } else { final_name };
         let spec = render::stamped(
             self.spec,
@@ -192,6 +218,15 @@ impl Look<'_> {
         }
     }
 
+    /// The container of this environment that has this name.
+    fn holder_of(&self, name: &str) -> Option<&Arc<Container>> {
+        self.input
+            .observed
+            .containers
+            .values()
+            .find(|container| container.name == name)
+    }
+
     fn interim_name(&self) -> ResourceName {
         let short: String = self.hash.as_str().chars().take(8).collect();
         let base: String = self.service.container_name.as_str().chars().take(100).collect();
@@ -214,7 +249,7 @@ impl Look<'_> {
         }
         if !is_up(current.state)
             && !self.stands_in_the_way(other)
-            && let Err(wait) = ready::may_start(self.input, self.service)
+            && let Err(wait) = ready::may_start(self.input, self.service).and_then(|()| self.may_have_ports())
         {
             return Decision::Wait(wait);
         }
@@ -249,10 +284,18 @@ impl Look<'_> {
             } else {
                 Cause::Drift { what }
             };
-            return match self.input.failing(&self.subject) {
-                Some(wait) => Decision::Wait(self.named(wait)),
-                None => Decision::Do(act, self.input.cause(&self.subject, cause)),
-            };
+            if let Some(holder) = self.holder_of(self.service.container_name.as_str()) {
+                return Decision::Wait(WaitingOn::Name {
+                    name: self.service.container_name.to_string(),
+                    holder: format!("container {} of this environment, which is to go", holder.id),
+                    until: self.input.now + NAME_RETRY,
+                });
+            }
+            return Decision::Do(act, self.input.cause(&self.subject, cause));
+        }
+        // What has done its work needs no network any more.
+        if current.state == ContainerState::Exited && ready::completed(self.input, self.service) {
+            return Decision::Settled;
         }
         match attach::check(self, current) {
             Decision::Settled => run::check(self, current),
@@ -260,12 +303,17 @@ impl Look<'_> {
         }
     }
 
+    fn may_have_ports(&self) -> Result<(), WaitingOn> {
+        match self.input.ports.blocked.get(&self.service.name) {
+            Some(blocked) => Err(blocked.clone()),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a host port that the container needs is held by another container of this environment,
     /// or must not be tried yet.
     fn may_bind(&self) -> Result<(), WaitingOn> {
-        if let Some(blocked) = self.input.ports.blocked.get(&self.service.name) {
-            return Err(blocked.clone());
-        }
+        self.may_have_ports()?;
         for binding in &self.spec.bindings {
             let wanted = crate::ident::HostPort {
                 number: binding.host,

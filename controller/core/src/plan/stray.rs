@@ -39,6 +39,9 @@ pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
 
 /// Why nobody desires this container; `None` when somebody does, or when it is not ours to judge.
 fn unwanted(input: &PlanInput<'_>, container: &Container) -> Option<Cause> {
+    if input.memory.not_ours.contains(&container.id) {
+        return None;
+    }
     let owner = container
         .owner()
         .filter(|owner| owner.controller == input.site.controller)?;
@@ -130,13 +133,18 @@ fn volumes(input: &PlanInput<'_>, plan: &mut Plan) {
         let ours = volume
             .owner()
             .is_some_and(|owner| owner.controller == input.site.controller);
-        let told = volume
+        let by_label = volume
             .labels
             .get(labels::DELETION)
             .is_some_and(|word| word == "Delete");
         let Ok(name) = ResourceName::new(volume.name.clone()) else {
             continue;
         };
+        // The last file that was accepted decides; the label only where nobody remembers it.
+        let told = input
+            .kept()
+            .and_then(|kept| kept.delete_volumes)
+            .unwrap_or(by_label);
         if !ours || !told {
             continue;
         }

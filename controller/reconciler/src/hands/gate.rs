@@ -28,7 +28,8 @@ impl Class {
     pub fn of(act: &Act) -> Self {
         match act {
             Act::PullImage { .. } | Act::BuildImage(_) => Self::Heavy,
-            Act::StopContainer { .. } => Self::Patient,
+            // A wedged container can hold its removal up for a minute; the others' starts do not wait for that.
+            Act::StopContainer { .. } | Act::RemoveContainer { .. } => Self::Patient,
             Act::CreateNetwork { .. }
             | Act::RemoveNetwork { .. }
             | Act::CreateVolume { .. }
@@ -37,7 +38,6 @@ impl Class {
             | Act::StartContainer { .. }
             | Act::UnpauseContainer { .. }
             | Act::RenameContainer { .. }
-            | Act::RemoveContainer { .. }
             | Act::ConnectNetwork { .. }
             | Act::DisconnectNetwork { .. } => Self::Mutation,
         }

@@ -43,7 +43,7 @@ pub(super) async fn take_down(
         run: run.clone(),
     };
     let lock = Lock::take(&state.lock(), &me).map_err(|error| wire::state_failure(&error.into()))?;
-    let controller = identity::read_or_make(&state.identity(), now)
+    let controller = identity::read_or_make(&state.identity(), &settings.specs)
         .map_err(|error| Failure::fault("cannot read this controller's identity", &error))?;
     let docker = wire::docker(settings)?;
     let site = Site {

@@ -26,6 +26,11 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
         Decision::Do(act, drift(what))
     };
     match container.networks.get(&network.name) {
+        // The engine files an attachment of what does not run under the words it was asked with, and finds it no more.
+        None if !is_up(container.state) => {
+            let (id, name) = (container.id.clone(), container.name.clone());
+            Decision::Do(Act::RemoveContainer { id, name }, drift("not on its network"))
+        }
         None => Decision::Do(
             Act::ConnectNetwork {
                 network: network.id.clone(),

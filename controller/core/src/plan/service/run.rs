@@ -50,13 +50,24 @@ fn ended(look: &Look<'_>, container: &Container) -> Decision {
     if look.service.one_shot && facts.exit_code == 0 {
         return Decision::Settled;
     }
-    if container.stopped_by_other.is_some() {
+    let hand = container
+        .stopped_by_other
+        .filter(|_| container.stopped_by_hand(look.service.stop_grace));
+    if let Some(at) = hand {
+        // An engine that goes down stops everything in the words of a person.
+        if restart::around_an_outage(at, look.input.outages) {
+            return start(look, container, Cause::EngineRestart);
+        }
         return match by_hand(look) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => start(look, container, Cause::ByHand),
         };
     }
     let deaths = kept(look).map(|kept| kept.deaths.as_slice()).unwrap_or_default();
+    if deaths.is_empty() {
+        // Its end was forgiven, or was our own doing.
+        return start(look, container, Cause::Ready);
+    }
     match restart::verdict(&look.accepted.desired.restart, deaths, look.input.outages) {
         Restart::EngineRestart => start(look, container, Cause::EngineRestart),
         Restart::Stay => Decision::Wait(WaitingOn::NotRestarted),
