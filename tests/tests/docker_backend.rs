@@ -1,4 +1,5 @@
 //! The Docker backend against a real engine: every act and its repetition, every refusal, every loss.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 #![allow(
     clippy::disallowed_methods,
     reason = "real engines are watched in real time, with a limit"

@@ -106,10 +106,7 @@ impl Brain {
             return self.blind(inputs, turn);
         }
         self.forget_the_old(inputs);
-        if self.health != *inputs.health {
-            self.health.clone_from(inputs.health);
-            self.stale_all();
-        }
+        self.take_health(inputs);
         let nothing = Arc::new(Observed::default());
         let envs: BTreeSet<EnvName> = inputs
             .specs
@@ -355,6 +352,23 @@ impl Brain {
                 self.stale_all();
             }
         }
+    }
+
+    /// A verdict that flips concerns the environment of its container, and no other.
+    fn take_health(&mut self, inputs: &Inputs<'_>) {
+        if self.health == *inputs.health {
+            return;
+        }
+        let both = self.health.keys().chain(inputs.health.keys());
+        let flipped: BTreeSet<EnvName> = both
+            .filter(|id| self.health.get(id) != inputs.health.get(id))
+            .filter_map(|id| inputs.world.container(id)?.owner())
+            .map(|owner| owner.environment)
+            .collect();
+        for (env, cached) in &mut self.cache {
+            cached.stale |= flipped.contains(env);
+        }
+        self.health.clone_from(inputs.health);
     }
 
     fn stale_all(&mut self) {

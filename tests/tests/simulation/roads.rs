@@ -389,7 +389,6 @@ fn what_is_waited_for_is_told_with_who_holds_the_name() {
 }
 
 #[test]
-#[ignore = "needs the lease: until a living controller can be told from a dead one, its containers are taken over"]
 fn what_another_controller_made_in_an_environment_of_the_same_name_is_left_alone() {
     let mut stage = Stage::new(1, Weather::calm());
     let labels = [
