@@ -78,7 +78,7 @@ pub(crate) enum Failure {
         error: Box<StructuredError>,
         /// How the process ends.
         exit: Exit,
-        /// What to do, where that is more than what the error suggests.
+        /// What to do, where something fits better than what its code suggests.
         hint: Option<String>,
     },
 }
@@ -119,11 +119,11 @@ impl Failure {
         }
     }
 
-    /// The same failure with what to do.
+    /// The same failure with what to do, in place of the suggestions of its code.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         match self {
             Self::Error { error, exit, .. } => Self::Error {
-                error,
+                error: Box::new(error.suggest(&[])),
                 exit,
                 hint: Some(hint.into()),
             },

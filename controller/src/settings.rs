@@ -165,12 +165,16 @@ fn read(named: Option<&Path>) -> Result<File, Failure> {
         }
         Err(error) => {
             let message = format!("cannot read settings `{}`: {error}", path.display());
-            return Err(Failure::of(Code::PrereqMissing, message).exit(Exit::Usage));
+            return Err(Failure::of(Code::PrereqMissing, message)
+                .exit(Exit::Usage)
+                .hint("`--config` names the settings file, and `ARGUS_CONFIG` does"));
         }
     };
     toml::from_str(&text).map_err(|error| {
         let message = format!("settings `{}`: {}", path.display(), error.to_string().trim_end());
-        Failure::of(Code::PrereqMissing, message).exit(Exit::Usage)
+        Failure::of(Code::PrereqMissing, message)
+            .exit(Exit::Usage)
+            .hint("mend the settings file; docs/cli.md tells what can be set")
     })
 }
 

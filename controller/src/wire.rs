@@ -55,7 +55,7 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
         StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
             Failure::of(Code::PrereqMissing, chain(error))
                 .exit(Exit::Unexpected)
-                .hint("make it writable for this user")
+                .hint("make it a folder that this user may write to, or give `--state` another place")
         }
     }
 }

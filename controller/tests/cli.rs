@@ -219,6 +219,7 @@ fn every_code_is_explained_and_a_wrong_one_gets_the_nearest() {
     let wrong = home.run(&["explain", "PORT_CONFLICKT"]);
     assert_eq!(code(&wrong), 2);
     assert!(err(&wrong).contains("`PORT_CONFLICT`"), "{}", err(&wrong));
+    assert_eq!(hints(&wrong), 1, "{}", err(&wrong));
 }
 
 #[test]
@@ -265,7 +266,31 @@ fn get_and_describe_read_the_status_files_and_say_that_nobody_keeps_them() {
     let missing = home.run(&["get", "shpo"]);
     assert_eq!(code(&missing), 1);
     assert!(err(&missing).contains("there are: shop"), "{}", err(&missing));
-    assert_eq!(code(&home.run(&["get", "../shop"])), 2);
+    assert_eq!(hints(&missing), 1, "{}", err(&missing));
+    let odd = home.run(&["get", "../shop"]);
+    assert_eq!(code(&odd), 2);
+    assert!(err(&odd).contains("hint: `argus get`"), "{}", err(&odd));
+    assert_eq!(hints(&odd), 1, "{}", err(&odd));
+}
+
+/// How many hints a failure gives: its own, and none of its code's.
+fn hints(output: &Output) -> usize {
+    err(output).matches("hint: ").count()
+}
+
+#[test]
+fn a_refused_edit_is_marked_beside_what_keeps_running() {
+    let home = Home::new();
+    let mut status = shop(Phase::Ready);
+    status.conditions.push(Condition {
+        kind: "SpecAccepted".to_owned(),
+        status: Truth::False,
+        ..status.conditions[0].clone()
+    });
+    status.complaints = vec![argus_crds::complaint::Complaint::error("services", "is no map")];
+    home.status(&status);
+    let table = out(&home.run(&["get"]));
+    assert!(table.contains("file refused: 1 mistake\n"), "{table}");
 }
 
 #[test]
@@ -480,6 +505,10 @@ fn run_without_an_engine_says_so_works_on_and_stops_cleanly() {
     let retry = home.run(&["retry", "nobody"]);
     assert_eq!(code(&retry), 1, "{}", err(&retry));
     assert!(err(&retry).contains("no environment `nobody`"), "{}", err(&retry));
+    assert!(err(&retry).contains("hint: `argus get` lists"), "{}", err(&retry));
+    let missing = home.run(&["get", "nobody"]);
+    assert!(err(&missing).contains("there are: shop"), "{}", err(&missing));
+    assert_eq!(code(&home.run(&["plan", "specs/e2e.yaml"])), 2);
     assert_eq!(code(&home.run(&["plan"])), 4);
 
     assert_eq!(running.stop(), Some(0));

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use argus_core::ident::EnvName;
 use argus_crds::error::Code;
 use argus_reconciler::state::StateDir;
 use clap::Args;
@@ -44,7 +43,7 @@ impl Down {
         };
         let envs = names
             .iter()
-            .map(|name| EnvName::new(name.clone()).map_err(|error| Failure::usage(error.to_string())))
+            .map(|name| status::named(name))
             .collect::<Result<Vec<_>, _>>()?;
         super::block_on(async {
             if status::is_alive(&state) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState};
+use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState, Truth};
 use argus_reconciler::state::StateDir;
 use clap::Args;
 use serde_json::json;
@@ -176,14 +176,19 @@ fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
     status.services.iter().map(row).collect()
 }
 
-/// What an environment waits for, in a word: its `Ready` condition where it is not ready.
+/// What an environment waits for, in a word: its `Ready` condition where it is not ready, and a file to be mended.
 pub(crate) fn waits(status: &EnvironmentStatus) -> String {
-    let ready = status
-        .conditions
-        .iter()
-        .find(|condition| condition.kind == "Ready");
-    let waits = ready.filter(|ready| ready.status != argus_crds::status::Truth::True);
-    waits.map(|waits| waits.message.clone()).unwrap_or_default()
+    let of = |kind: &str| status.conditions.iter().find(|it| it.kind == kind);
+    let refused = of("SpecAccepted").is_some_and(|accepted| accepted.status == Truth::False);
+    let mistakes = status.complaints.iter().filter(|it| it.is_error()).count();
+    let refused = refused.then(|| format!("file refused: {}", output::count(mistakes, "mistake")));
+    let ready = of("Ready").filter(|ready| ready.status != Truth::True);
+    // Where nothing of it ever counted, the file is all that is waited for.
+    let ready = ready.filter(|_| refused.is_none() || status.revision.is_some());
+    let waits = refused
+        .into_iter()
+        .chain(ready.map(|ready| ready.message.clone()));
+    waits.collect::<Vec<_>>().join("; ")
 }
 
 /// Ports as `docker ps` has them: `127.0.0.1:8080->80/tcp`.

@@ -49,16 +49,22 @@ impl Logs {
 
     async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
         let docker = wire::docker(settings)?;
-        let mut sources = known(&StateDir::at(settings.state.clone()), env, service)?;
+        let state = StateDir::at(settings.state.clone());
+        let mut sources = known(&state, env, service)?;
         if sources.is_empty() {
             sources = labelled(&Eyes::open(&docker, None).await?.world, env, service);
         }
         if sources.is_empty() {
             let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
+            let hint = if status::one(&state, env)?.is_some() {
+                format!("`argus get {env}` shows its services")
+            } else {
+                status::LIST.to_owned()
+            };
             return Err(
                 Failure::of(Code::PrereqMissing, format!("`{of}` has no container"))
                     .exit(Exit::Unexpected)
-                    .hint(format!("`argus get {env}` shows what there is")),
+                    .hint(hint),
             );
         }
         let query = LogQuery {

@@ -12,6 +12,7 @@ use argus_core::plan::{self as core, Subject};
 use argus_core::probe::HealthBook;
 use argus_core::status::words;
 use argus_crds::complaint;
+use argus_crds::error::Code;
 use argus_reconciler::clock;
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::specs::{Kept, SpecBook};
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use super::engine::Eyes;
 use super::output::{self, Format};
 use super::reading;
+use super::status::{self, peek};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::wire;
@@ -44,6 +46,8 @@ struct Road {
     plan: Arc<core::Plan>,
     /// Every step from here to rest, those of this moment first.
     steps: Vec<core::Step>,
+    /// `argus down` took it down, and nothing has brought it back yet.
+    down: bool,
 }
 
 type Roads = BTreeMap<EnvName, Road>;
@@ -51,6 +55,9 @@ type Roads = BTreeMap<EnvName, Road>;
 impl Plan {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
+        if let Some(wanted) = &self.environment {
+            status::named(wanted)?;
+        }
         let state = StateDir::at(settings.state.clone());
         let identity = std::fs::read_to_string(state.identity())
             .unwrap_or_default()
@@ -61,7 +68,7 @@ impl Plan {
         let kept: Kept = peek(&state.book_json());
         let book = reading::folder(&settings, &settings.specs, &identity, kept)?;
         if let Some(why) = &book.unavailable {
-            return Err(Failure::of(argus_crds::error::Code::SpecInvalid, why.clone()));
+            return Err(Failure::of(Code::SpecInvalid, why.clone()));
         }
         let refused = tell_refused(&book);
         let site = Site {
@@ -70,11 +77,12 @@ impl Plan {
             publish_address: settings.publish_address,
         };
         let mut roads = super::block_on(roads(&settings, &book, site, remembered))?;
-        roads.retain(|env, _| {
-            self.environment
-                .as_deref()
-                .is_none_or(|wanted| wanted == env.as_str())
-        });
+        if let Some(wanted) = &self.environment {
+            if !roads.keys().any(|env| env.as_str() == wanted) && status::one(&state, wanted)?.is_none() {
+                return Err(unknown(wanted, &roads, refused));
+            }
+            roads.retain(|env, _| env.as_str() == wanted);
+        }
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&value(&roads))?,
             Format::Yaml => output::yaml(&value(&roads))?,
@@ -85,11 +93,17 @@ impl Plan {
     }
 }
 
-fn peek<T: Default + serde::de::DeserializeOwned>(path: &std::path::Path) -> T {
-    std::fs::read(path)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default()
+fn unknown(wanted: &str, roads: &Roads, refused: bool) -> Failure {
+    let known: Vec<_> = roads.keys().collect();
+    let beside = if refused {
+        ", and files that are refused"
+    } else {
+        ""
+    };
+    let message = format!("no environment `{wanted}`; {}{beside}", status::listed(&known));
+    Failure::of(Code::PrereqMissing, message)
+        .exit(Exit::Usage)
+        .hint("`argus plan` is given the name of an environment, not of a file; without one it shows all")
 }
 
 async fn roads(
@@ -104,7 +118,9 @@ async fn roads(
         ..Memory::default()
     };
     let mut specs = book.environments.clone();
-    specs.retain(|env, accepted| remembered.down.get(env) != Some(&accepted.desired.revision));
+    let is_down =
+        |env: &EnvName, accepted: &Accepted| remembered.down.get(env) == Some(&accepted.desired.revision);
+    specs.retain(|env, accepted| !is_down(env, accepted));
     let (brain, now) = (Brain::new(site, memory), clock::now());
     let health = HealthBook::new();
     let inputs = Inputs {
@@ -122,7 +138,7 @@ async fn roads(
                 env,
                 Road {
                     plan,
-                    steps: Vec::new(),
+                    ..Road::default()
                 },
             )
         })
@@ -131,6 +147,10 @@ async fn roads(
         if let Some(env) = whose(&step.subject, &specs, &world) {
             roads.entry(env).or_default().steps.push(step);
         }
+    }
+    for (env, accepted) in &book.environments {
+        let road = roads.entry(env.clone()).or_default();
+        road.down = is_down(env, accepted);
     }
     Ok(roads)
 }
@@ -178,7 +198,15 @@ fn tell_refused(book: &SpecBook) -> bool {
 
 fn text(roads: &Roads) -> String {
     let mut lines = Vec::new();
-    for (env, Road { plan, steps }) in roads {
+    for (env, Road { plan, steps, down }) in roads {
+        if *down {
+            lines.push(format!(
+                "{env}: taken down by `argus down`; an edit of its file or `argus retry {env}` brings it back"
+            ));
+            if steps.is_empty() && plan.is_settled() {
+                continue;
+            }
+        }
         if steps.is_empty() && plan.is_settled() {
             lines.push(format!("{env}: nothing to do"));
             continue;
@@ -218,7 +246,7 @@ fn value(roads: &Roads) -> Value {
             "now": now,
         })
     };
-    let one = |(env, Road { plan, steps }): (&EnvName, &Road)| {
+    let one = |(env, Road { plan, steps, down }): (&EnvName, &Road)| {
         let is_now = |it: &core::Step| {
             plan.steps
                 .iter()
@@ -232,10 +260,37 @@ fn value(roads: &Roads) -> Value {
         json!({
             "environment": env,
             "revision": plan.revision,
+            "down": down,
             "settled": steps.is_empty() && plan.is_settled(),
             "steps": steps,
             "waits": waits.collect::<Vec<_>>(),
         })
     };
     json!({ "environments": roads.iter().map(one).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_down_is_said_as_such_and_who_is_unknown_is_an_error_of_usage() {
+        let road = Road {
+            down: true,
+            ..Road::default()
+        };
+        let roads = Roads::from([(EnvName::new("shop").unwrap(), road)]);
+        assert_eq!(
+            text(&roads),
+            "shop: taken down by `argus down`; an edit of its file or `argus retry shop` brings it back\n"
+        );
+        let Failure::Error { error, exit, hint } = unknown("shpo", &roads, false) else {
+            panic!("no error")
+        };
+        assert_eq!(
+            (exit, error.message.as_str()),
+            (Exit::Usage, "no environment `shpo`; there are: shop")
+        );
+        assert!(hint.is_some() && error.remedies.is_empty());
+    }
 }

@@ -4,6 +4,7 @@ use argus_reconciler::state::StateDir;
 use clap::Args;
 
 use super::output::{self, Format};
+use super::status;
 use crate::exit::{Exit, Failure};
 use crate::http::client::{self, ClientError};
 use crate::settings::{Options, Settings, SpecOptions};
@@ -25,6 +26,7 @@ impl Retry {
         let state = StateDir::at(settings.state);
         super::block_on(async {
             for env in &self.environments {
+                status::named(env)?;
                 tell(&state, env, "retry").await.map_err(failure)?;
             }
             Ok(())
@@ -47,6 +49,9 @@ pub(crate) async fn tell(state: &StateDir, env: &str, verb: &str) -> Result<(), 
 /// A conversation that failed, as the end of a command.
 pub(crate) fn failure(error: ClientError) -> Failure {
     match error {
+        ClientError::Refused(error) if error.code == Code::PrereqMissing && error.environment.is_some() => {
+            Failure::new(*error).hint(status::LIST)
+        }
         ClientError::Refused(error) => Failure::new(*error),
         ClientError::Away(why) => {
             let message = format!("controller is not running: {why}");

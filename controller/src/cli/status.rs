@@ -4,13 +4,18 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use argus_core::ident::EnvName;
 use argus_crds::error::Code;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
+use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::state::StateDir;
 use serde::de::DeserializeOwned;
 
 use super::output::note;
 use crate::exit::{Exit, Failure};
+
+/// What to do about an environment that is not known.
+pub(crate) const LIST: &str = "`argus get` lists the environments";
 
 /// The environments that have a status, by name.
 pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
@@ -35,10 +40,15 @@ pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
+/// A name that an environment can have.
+pub(crate) fn named(env: &str) -> Result<EnvName, Failure> {
+    EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).hint(LIST))
+}
+
 /// The status of one environment; `None` where it has none.
 pub(crate) fn one(state: &StateDir, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
     // A name is checked before it becomes a path.
-    argus_core::ident::EnvName::new(env).map_err(|error| Failure::usage(error.to_string()))?;
+    named(env)?;
     read(&state.environments().join(format!("{env}.json")))
 }
 
@@ -47,21 +57,38 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
     if let Some(status) = one(state, env)? {
         return Ok(status);
     }
-    let names = names(state)?;
-    let known = if names.is_empty() {
-        "there is none".to_owned()
+    let back = format!("an edit of its file or `argus retry {env}` brings it back");
+    let remembered: Remembered = peek(&state.memory_json());
+    let (message, hint) = if remembered.down.keys().any(|down| down.as_str() == env) {
+        (format!("environment `{env}` was removed by `argus down`"), back)
+    } else {
+        let (root, known) = (state.root().display(), listed(&names(state)?));
+        (
+            format!("environment `{env}` has no status in `{root}`; {known}"),
+            format!("{LIST}; where `argus down` removed it, {back}"),
+        )
+    };
+    Err(Failure::of(Code::PrereqMissing, message)
+        .exit(Exit::Unexpected)
+        .hint(hint))
+}
+
+/// The environments that there are, in words.
+pub(crate) fn listed<T: std::fmt::Display>(names: &[T]) -> String {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    if names.is_empty() {
+        "there is no environment".to_owned()
     } else {
         format!("there are: {}", names.join(", "))
-    };
-    Err(Failure::of(
-        Code::PrereqMissing,
-        format!(
-            "environment `{env}` has no status in `{}`",
-            state.root().display()
-        ),
-    )
-    .exit(Exit::Unexpected)
-    .hint(known))
+    }
+}
+
+/// A private file of the controller; as if there was none where another user's state is private.
+pub(crate) fn peek<T: Default + DeserializeOwned>(path: &Path) -> T {
+    std::fs::read(path)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
 }
 
 /// The statuses of all environments.

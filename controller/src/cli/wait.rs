@@ -196,8 +196,5 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
         |(name, _)| format!("argus describe {name}"),
     );
     let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}"));
-    error
-        .exit(Exit::Late)
-        .quiet()
-        .hint(format!("look closer: `{about}`"))
+    error.exit(Exit::Late).hint(format!("look closer: `{about}`"))
 }
