@@ -41,6 +41,8 @@ pub type Span = Place;
 pub struct Reading {
     /// The file's content, unless a complaint refuses it.
     pub spec: Option<E2eSpec>,
+    /// What is left of a refused file without what is refused: nothing to run, but there may be more to complain about.
+    pub rest: Option<E2eSpec>,
     /// All complaints, in the order of the file.
     pub complaints: Vec<Complaint>,
     /// Where things stand in the file.
@@ -57,6 +59,7 @@ pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
             let source = SourceMap::new(file_name, None);
             return Reading {
                 spec: None,
+                rest: None,
                 complaints: vec![*complaint],
                 source,
             };
@@ -79,10 +82,46 @@ pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
             Err(why) => collector.add(Complaint::error("", format!("the file cannot be taken: {why}"))),
         }
     }
+    let complaints = collector.finish();
+    let refused: Vec<&Complaint> = complaints
+        .iter()
+        .filter(|complaint| complaint.is_error())
+        .collect();
+    let rest = match refused.as_slice() {
+        [] => None,
+        refused => source
+            .without(refused)
+            .and_then(|node| E2eSpec::deserialize(deserialize::Reader::new(&node)).ok()),
+    };
     Reading {
         spec,
-        complaints: collector.finish(),
+        rest,
+        complaints,
         source,
+    }
+}
+
+impl Reading {
+    /// Of the complaints about [`Reading::rest`], those that what was left out cannot have caused.
+    pub fn further(&self, complaints: Vec<Complaint>) -> Vec<Complaint> {
+        let refused: Vec<Option<Place>> = self.complaints.iter().map(|c| self.scope(&c.path)).collect();
+        complaints
+            .into_iter()
+            .filter(|complaint| !refused.contains(&self.scope(&complaint.path)))
+            // Whom it names may be what was left out.
+            .filter(|complaint| !complaint.path.contains("dependsOn"))
+            .collect()
+    }
+
+    /// The service, or else the block, that a path lies in.
+    fn scope(&self, path: &str) -> Option<Place> {
+        let ends = path
+            .match_indices(['.', '['])
+            .map(|(at, _)| at)
+            .filter(|at| *at > 0);
+        let depth = usize::from(path.starts_with("services") || path.starts_with("mocks"));
+        let end = ends.clone().nth(depth).unwrap_or(path.len());
+        self.source.locate(&path[..end])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::tree::{Entry, Kind, Node};
+use super::tree::{self, Entry, Kind, Node};
 use crate::complaint::{Complaint, Place};
 
 /// Where things stand in a file that was read.
@@ -22,6 +22,14 @@ impl SourceMap {
 
     pub(super) fn root(&self) -> Option<&Node> {
         self.root.as_deref()
+    }
+
+    /// The tree without what these complaints refuse.
+    pub(super) fn without(&self, refused: &[&Complaint]) -> Option<Arc<Node>> {
+        let whole = self.root.clone()?;
+        refused
+            .iter()
+            .try_fold(whole, |node, complaint| tree::without(&node, &complaint.path))
     }
 
     /// The name of the file.
@@ -87,14 +95,14 @@ fn entered(entry: &Entry, used: usize) -> (&Node, Place, usize) {
 }
 
 /// Whether a path goes on with this key.
-fn leads(key: &str, rest: &str) -> bool {
+pub(super) fn leads(key: &str, rest: &str) -> bool {
     !key.is_empty()
         && rest
             .strip_prefix(key)
             .is_some_and(|after| after.is_empty() || after.starts_with(['.', '[']))
 }
 
-fn index_of(rest: &str) -> Option<(usize, usize)> {
+pub(super) fn index_of(rest: &str) -> Option<(usize, usize)> {
     let inner = rest.strip_prefix('[')?;
     let end = inner.find(']')?;
     Some((inner[..end].parse().ok()?, end + 2))

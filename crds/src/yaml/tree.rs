@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES};
+use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, source};
 use crate::complaint::{Complaint, Place};
 
 /// One list, map or scalar of a file.
@@ -49,6 +49,43 @@ impl Node {
             Kind::Scalar { .. } | Kind::List(_) => None,
         }
     }
+}
+
+/// The node without the innermost map entry that `path` leads to; nothing where all of it has to go.
+///
+/// Items of lists are never left out, because paths count them.
+pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
+    let kind = match &node.kind {
+        Kind::Scalar { .. } => return None,
+        Kind::List(items) => {
+            let (index, used) = source::index_of(path)?;
+            let mut items = items.clone();
+            let item = items.get_mut(index)?;
+            *item = without(item, path.get(used..)?.trim_start_matches('.'))?;
+            Kind::List(items)
+        }
+        Kind::Map(entries) => {
+            let mut entries = entries.clone();
+            let at = entries
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| source::leads(&entry.key, path))
+                .max_by_key(|(_, entry)| entry.key.len())
+                .map(|(at, _)| at)?;
+            let rest = path.get(entries[at].key.len()..)?.trim_start_matches('.');
+            match without(&entries[at].value, rest) {
+                Some(value) => entries[at].value = value,
+                None => drop(entries.remove(at)),
+            }
+            Kind::Map(entries)
+        }
+    };
+    Some(Arc::new(Node {
+        kind,
+        place: node.place,
+        weight: node.weight,
+        depth: node.depth,
+    }))
 }
 
 impl Entry {

@@ -56,17 +56,14 @@ impl Judge for Admission {
 
     fn judge(&self, reading: &Reading<'_>) -> Judged {
         let read = yaml::read(reading.name, reading.bytes);
-        let mut complaints = read.complaints;
-        let Some(spec) = read.spec else {
-            return Judged {
-                desired: None,
-                complaints,
-            };
-        };
         let mut site = self.site(reading.path);
         site.env_vars.clone_from(&reading.variables);
         site.now = reading.first_seen;
         site.uuid.clone_from(&reading.uuid);
+        let Some(spec) = &read.spec else {
+            return refused(&read, &site);
+        };
+        let mut complaints = read.complaints.clone();
         let mut unread = Vec::new();
         for (service, digest) in &reading.digests {
             match digest.as_ref().map(|hex| Hash::new(hex.clone())) {
@@ -75,7 +72,7 @@ impl Judge for Admission {
                 Err(why) => unread.push((service, why.clone())),
             }
         }
-        let admission = admit(&spec, &site);
+        let admission = admit(spec, &site);
         complaints.extend(
             admission
                 .complaints
@@ -91,5 +88,67 @@ impl Judge for Admission {
             desired: admission.desired.filter(|_| unread.is_empty()),
             complaints,
         }
+    }
+}
+
+/// A file that cannot be taken as it is: all that is wrong with it, as far as the rest of it can be judged too.
+fn refused(read: &yaml::Reading, site: &SpecSite) -> Judged {
+    let mut complaints = read.complaints.clone();
+    if let Some(rest) = &read.rest {
+        let further = read.further(admit(rest, site).complaints);
+        complaints.extend(further.into_iter().map(|complaint| read.source.placed(complaint)));
+        complaints.sort_by_key(|complaint| complaint.place.map(|place| (place.line, place.column)));
+    }
+    Judged {
+        desired: None,
+        complaints,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_of_form_and_of_meaning_are_told_at_once() {
+        let text = "project: { name: both }\nservices:\n  - name: a\n    image: x\n    memory: lots\n    container: { name: a }\n  \
+                    - name: b\n    image: x\n    container: { name: \"b/../c\", ports: [\"99999:80\"] }\n";
+        let reading = Reading {
+            path: Path::new("/specs/e2e.yaml"),
+            name: "e2e.yaml",
+            bytes: text.as_bytes(),
+            variables: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            uuid: String::new(),
+            first_seen: Timestamp::default(),
+        };
+        let judged = Admission::default().judge(&reading);
+        assert_eq!(judged.desired, None);
+        let told: Vec<(String, usize)> = judged
+            .complaints
+            .iter()
+            .map(|complaint| {
+                (
+                    complaint.path.clone(),
+                    complaint.place.map_or(0, |place| place.line),
+                )
+            })
+            .collect();
+        assert!(
+            told.iter()
+                .any(|(path, line)| path.ends_with("memory") && *line == 5),
+            "{told:?}"
+        );
+        assert!(
+            told.iter()
+                .any(|(path, line)| path.ends_with("ports[0]") && *line == 9),
+            "{told:?}"
+        );
+        assert!(
+            told.iter()
+                .any(|(path, line)| path.ends_with("container.name") && *line == 9),
+            "{told:?}"
+        );
+        assert_eq!(told.len(), 3, "and nothing that is not so: {told:?}");
     }
 }
