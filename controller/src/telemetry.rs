@@ -12,7 +12,7 @@ use crate::settings::LogFormat;
 pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&Screen>) {
     let mut filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     // At debug the engine's client prints request bodies, which hold the values of environment variables.
-    if let Ok(quiet) = "bollard=info".parse() {
+    if let Ok(quiet) = argus_docker::QUIET_LOG.parse() {
         filter = filter.add_directive(quiet);
     }
     let writer = Writer {

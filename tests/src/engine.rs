@@ -251,6 +251,16 @@ impl PrivateEngine {
     /// Freezes the daemon: it accepts connections and answers nothing.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
+        // The signal is taken when the kernel gets to it, thread by thread; until then the daemon may still answer.
+        let daemon = self.daemon().as_ref().map_or(0, Child::id);
+        wait::until(START_LIMIT, "the daemon is frozen", || {
+            let threads = std::fs::read_dir(format!("/proc/{daemon}/task")).ok()?;
+            let stopped = |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
+            threads
+                .flatten()
+                .all(|thread| std::fs::read_to_string(thread.path().join("stat")).is_ok_and(stopped))
+                .then_some(())
+        });
     }
 
     /// Thaws a frozen daemon; what was asked meanwhile is carried out now.

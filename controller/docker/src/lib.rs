@@ -38,6 +38,9 @@ use connect::Connection;
 use own_stops::OwnStops;
 use ownership::ImageLabels;
 
+/// A log filter that keeps the client below the level at which it prints request bodies.
+pub const QUIET_LOG: &str = "bollard=info";
+
 /// Tells the time; this crate never asks the system for it.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
