@@ -30,6 +30,10 @@ quick:
     cargo test --workspace --lib
     cargo test -p argus-tests --test tidy
 
+# measure beside the floor of raw API calls; writes docs/performance.md and docs/performance.json
+bench *args:
+    ./scripts/bench {{args}}
+
 # accept new snapshots after reading them
 review:
     cargo insta review

@@ -1,0 +1,247 @@
+//! The pure brain by itself: what a turn costs when the world is at rest, when a little changed, and from scratch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::brain::{Brain, Inputs, Site, Turn};
+use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::desired::hash::revision_of;
+use argus_core::desired::{Accepted, Desired};
+use argus_core::ident::EnvName;
+use argus_core::memory::Memory;
+use argus_core::observed::{ContainerState, Object, Sighting, World};
+use argus_core::plan::forecast::pretend;
+use argus_core::plan::{PortMap, render};
+use argus_core::probe::{Health, HealthBook, Verdict};
+use argus_core::time::Timestamp;
+use argus_tests::wait;
+
+use crate::figure::Figure;
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+fn place() -> SpecSite {
+    SpecSite {
+        directory: "/specs/shop".to_owned(),
+        now: NOW,
+        uuid: "6f2c1c7e-0000-4000-8000-000000000001".to_owned(),
+        ..SpecSite::default()
+    }
+}
+
+fn site() -> Site {
+    Site {
+        controller: "bench".into(),
+        run: "run".into(),
+        publish_address: [0, 0, 0, 0].into(),
+    }
+}
+
+fn written(project: &str, services: usize) -> argus_crds::E2eSpec {
+    let text = crate::plain(project, services);
+    argus_crds::yaml::read("e2e.yaml", text.as_bytes())
+        .spec
+        .expect("a spec")
+}
+
+fn desired(project: &str, services: usize) -> Desired {
+    admit(&written(project, services), &place())
+        .desired
+        .expect("it is admitted")
+}
+
+/// Specs, the world and the time, as a brain sees them.
+struct House {
+    specs: BTreeMap<EnvName, Arc<Accepted>>,
+    world: World,
+    health: HealthBook,
+    now: Timestamp,
+}
+
+impl House {
+    /// So many environments of so many services each, on an engine that is listed and empty.
+    fn new(environments: usize, services: usize) -> Self {
+        let accept = |index| {
+            let desired = desired(&format!("e{index}"), services);
+            let accepted = Accepted {
+                spec_path: format!("/specs/e{index}/e2e.yaml"),
+                accepted_at: NOW,
+                disputed: false,
+                desired,
+            };
+            (accepted.desired.env.clone(), Arc::new(accepted))
+        };
+        let mut world = World::default();
+        world.apply(Sighting::Found(NOW));
+        world.apply(Sighting::ListBegan);
+        world.apply(Sighting::ListDone);
+        Self {
+            specs: (0..environments).map(accept).collect(),
+            world,
+            health: HealthBook::new(),
+            now: NOW,
+        }
+    }
+
+    fn turn(&self, brain: &mut Brain) -> Turn {
+        brain.turn(&Inputs {
+            specs: &self.specs,
+            scanned: true,
+            world: &self.world,
+            health: &self.health,
+            now: self.now,
+        })
+    }
+
+    /// Lets every act succeed until nothing is left to do.
+    fn settle(&mut self, brain: &mut Brain) {
+        let mut number = 0;
+        for _ in 0..1_000 {
+            let turn = self.turn(brain);
+            for step in &turn.begin {
+                number += 1;
+                let done = pretend(&mut self.world, &step.act, self.now, number);
+                brain.finished(step, &Ok(done), &self.world, self.now);
+            }
+            let probed = self.probe();
+            match turn.wake_at {
+                _ if !turn.begin.is_empty() || probed => self.now = self.now + Duration::from_millis(1),
+                Some(at) if at > self.now => self.now = at,
+                _ => return,
+            }
+        }
+        panic!("the house does not come to rest");
+    }
+
+    /// Calls everything that runs healthy; whether that is news.
+    fn probe(&mut self) -> bool {
+        let before = self.health.len();
+        for container in self
+            .world
+            .containers()
+            .filter(|found| found.state == ContainerState::Running)
+        {
+            let seen = Health {
+                verdict: Verdict::Healthy,
+                since: self.now,
+                started_at: container.facts.as_ref().and_then(|facts| facts.started_at),
+                output: String::new(),
+            };
+            self.health.entry(container.id.clone()).or_insert(seen);
+        }
+        self.health.len() > before
+    }
+
+    fn containers(&self) -> usize {
+        self.world
+            .containers()
+            .filter(|found| found.state == ContainerState::Running)
+            .count()
+    }
+}
+
+fn milliseconds<T>(rounds: usize, mut work: impl FnMut() -> T) -> Vec<f64> {
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        let (time, result) = wait::timed(&mut work);
+        drop(result);
+        took.push(time.as_secs_f64() * 1e3);
+    }
+    took
+}
+
+pub(crate) fn run(figures: &mut Vec<Figure>) {
+    at_rest(figures);
+    from_scratch(figures);
+    pieces(figures);
+}
+
+fn at_rest(figures: &mut Vec<Figure>) {
+    for (environments, goal) in [(10, ("≤ 1 ms", 1.0)), (100, ("≤ 10 ms", 10.0))] {
+        let mut house = House::new(environments, 10);
+        let mut brain = Brain::new(site(), Memory::default());
+        house.settle(&mut brain);
+        assert_eq!(house.containers(), environments * 10, "everything runs");
+        let took = milliseconds(300, || {
+            let turn = house.turn(&mut brain);
+            assert!(turn.begin.is_empty(), "nothing is to do: {:?}", turn.begin);
+            turn
+        });
+        let what = format!(
+            "turn of the brain, nothing changed, {} containers in {environments} environments",
+            environments * 10
+        );
+        figures.push(Figure::new(what, "ms", took).goal(goal));
+        if environments == 100 {
+            one_changed(&mut house, &mut brain, figures);
+        }
+    }
+}
+
+fn one_changed(house: &mut House, brain: &mut Brain, figures: &mut Vec<Figure>) {
+    let any = house.world.containers().next().expect("one").clone();
+    let mut last = house.turn(brain);
+    let mut took = Vec::new();
+    for round in 1..=300 {
+        let mut changed = (*any).clone();
+        changed.created_at = Timestamp(any.created_at.0 - round);
+        house
+            .world
+            .apply(Sighting::Saw(Object::Container(Arc::new(changed))));
+        let (time, turn) = wait::timed(|| house.turn(brain));
+        took.push(time.as_secs_f64() * 1e3);
+        assert!(turn.begin.is_empty(), "nothing is to do: {:?}", turn.begin);
+        let anew = turn
+            .plans
+            .iter()
+            .filter(|(env, plan)| !last.plans.get(*env).is_some_and(|old| Arc::ptr_eq(old, plan)))
+            .count();
+        assert_eq!(anew, 1, "only the changed environment is planned again");
+        last = turn;
+    }
+    let what =
+        "turn of the brain, one environment of 100 changed (the 99 others were seen not to be planned again)";
+    figures.push(Figure::new(what, "ms", took));
+}
+
+fn from_scratch(figures: &mut Vec<Figure>) {
+    let mut house = House::new(200, 50);
+    let fresh = |memory: &Memory| Brain::new(site(), memory.clone());
+    let goal = ("≤ 100 ms", 100.0);
+    let nothing = Memory::default();
+    let took = milliseconds(9, || house.turn(&mut fresh(&nothing)));
+    figures.push(Figure::new("10,000 containers planned from scratch, empty engine", "ms", took).goal(goal));
+    let mut brain = fresh(&nothing);
+    house.settle(&mut brain);
+    assert_eq!(house.containers(), 10_000, "everything runs");
+    let memory = brain.memory().clone();
+    let took = milliseconds(9, || {
+        let turn = house.turn(&mut fresh(&memory));
+        assert!(
+            turn.begin.is_empty(),
+            "nothing is to do: {:?}",
+            turn.begin.first()
+        );
+        turn
+    });
+    figures.push(Figure::new("10,000 containers planned from scratch, all there", "ms", took).goal(goal));
+}
+
+fn pieces(figures: &mut Vec<Figure>) {
+    let (text, spec, ten) = (crate::plain("shop", 10), written("shop", 10), desired("shop", 10));
+    let mut piece = |what: &str, took| figures.push(Figure::new(what, "ms", took));
+    piece(
+        "read a file of 10 services",
+        milliseconds(300, || argus_crds::yaml::read("e2e.yaml", text.as_bytes())),
+    );
+    piece("admit 10 services", milliseconds(300, || admit(&spec, &place())));
+    piece(
+        "revision hash of 10 services",
+        milliseconds(300, || revision_of(&ten)),
+    );
+    piece(
+        "render and hash 10 services",
+        milliseconds(300, || render::environment(&ten, &PortMap::new(), &site())),
+    );
+}

@@ -1,0 +1,115 @@
+//! The floor: a small client with keep-alive connections that makes only the necessary calls, four in flight.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use argus_tests::stage::{IMAGE, LIMIT};
+use argus_tests::{PrivateEngine, wait};
+use serde_json::{Value, json};
+
+const IN_FLIGHT: usize = 4;
+
+/// One keep-alive connection to the engine.
+struct Client(UnixStream);
+
+impl Client {
+    fn connect(socket: &Path) -> Self {
+        Self(UnixStream::connect(socket).expect("the engine listens"))
+    }
+
+    fn call(&mut self, method: &str, path: &str, body: Option<&Value>) {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: docker\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        self.0.write_all(request.as_bytes()).expect("the engine reads");
+        let (mut seen, mut buffer) = (Vec::new(), [0; 8192]);
+        loop {
+            let count = self.0.read(&mut buffer).expect("the engine answers");
+            assert!(count > 0, "{method} {path}: closed early");
+            seen.extend_from_slice(&buffer[..count]);
+            let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") else {
+                continue;
+            };
+            let head = String::from_utf8_lossy(&seen[..end]).to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            if seen.len() >= end + 4 + length {
+                let ok = head.starts_with("http/1.1 2");
+                assert!(ok, "{method} {path}: {}", String::from_utf8_lossy(&seen));
+                return;
+            }
+        }
+    }
+}
+
+/// Makes a network and as many services; with ports each is asked from its start on until it says that it is healthy, while
+/// the others are still being made.
+pub(crate) fn up(engine: &PrivateEngine, project: &str, count: usize, ports: Option<u16>) {
+    let socket = engine.socket();
+    let network = json!({ "Name": project, "Driver": "bridge" });
+    Client::connect(&socket).call("POST", "/networks/create", Some(&network));
+    let (next, address) = (AtomicUsize::new(0), engine.address());
+    let (next, socket, address) = (&next, &socket, address.as_str());
+    std::thread::scope(|scope| {
+        for _ in 0..IN_FLIGHT.min(count) {
+            scope.spawn(move || {
+                let mut client = Client::connect(socket);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        return;
+                    }
+                    let name = format!("{project}-s{index}");
+                    let mut body = json!({ "Image": "busybox:local", "HostConfig": { "NetworkMode": project },
+                        "NetworkingConfig": { "EndpointsConfig": { project: { "Aliases": [format!("s{index}")] } } } });
+                    if let Some(first) = ports {
+                        let host = (usize::from(first) + index).to_string();
+                        body["Image"] = json!(IMAGE);
+                        body["ExposedPorts"] = json!({ "8080/tcp": {} });
+                        body["HostConfig"]["PortBindings"] = json!({ "8080/tcp": [{ "HostPort": host }] });
+                    }
+                    client.call("POST", &format!("/containers/create?name={name}"), Some(&body));
+                    client.call("POST", &format!("/containers/{name}/start"), None);
+                    if let Some(port) = ports.and_then(|first| first.checked_add(u16::try_from(index).ok()?)) {
+                        scope.spawn(move || wait::until(LIMIT, "a service is healthy", || healthy(address, port)));
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn healthy(address: &str, port: u16) -> Option<()> {
+    let mut stream = TcpStream::connect((address, port)).ok()?;
+    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.contains(" 200 ").then_some(())
+}
+
+/// Takes away what [`up`] made.
+pub(crate) fn down(engine: &PrivateEngine, project: &str, count: usize) {
+    let (next, socket) = (AtomicUsize::new(0), &engine.socket());
+    std::thread::scope(|scope| {
+        for _ in 0..IN_FLIGHT.min(count) {
+            scope.spawn(|| {
+                let mut client = Client::connect(socket);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        return;
+                    }
+                    client.call("DELETE", &format!("/containers/{project}-s{index}?force=1"), None);
+                }
+            });
+        }
+    });
+    Client::connect(socket).call("DELETE", &format!("/networks/{project}"), None);
+}

@@ -1,0 +1,379 @@
+//! `scripts/bench`: measures Argus beside the floor of raw API calls on one private engine, and writes down what it found.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that cannot be made ends with a message"
+)]
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
+
+use argus_tests::stage::{self, LIMIT};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, binary, wait};
+use figure::Figure;
+use rustix::process::{Pid, Signal, kill_process};
+
+#[path = "../bench/figure.rs"]
+mod figure;
+#[path = "../bench/micro.rs"]
+mod micro;
+#[path = "../bench/raw.rs"]
+mod raw;
+
+/// After a notification of a spec folder: as long must nothing more come.
+const QUIET: f64 = 150.0;
+const IDLE_SECONDS: u64 = 20;
+
+fn main() {
+    let pairs = option("--pairs").map_or(5, |text| text.parse().expect("--pairs takes a number"));
+    let out = option("--out").unwrap_or_else(|| "docs".to_owned());
+    let before = load();
+    let engine = PrivateEngine::start();
+    stage::images(&engine);
+    let version = engine.docker_ok(&["version", "--format", "{{.Server.Version}}"]);
+    let mut figures = Vec::new();
+    if option("--only").is_some_and(|part| part == "heal") {
+        heal(&engine, &mut figures);
+        println!("{}", figure::table(&figures));
+        return;
+    }
+    for (count, health) in [(10, false), (10, true), (50, false)] {
+        ready(&engine, pairs, count, health, &mut figures);
+    }
+    for count in [10, 50] {
+        calls(&engine, count, &mut figures);
+    }
+    resident(&engine, &mut figures);
+    heal(&engine, &mut figures);
+    drop(engine);
+    program(&mut figures);
+    micro::run(&mut figures);
+
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let table = figure::table(&figures);
+    println!("{table}");
+    let document = serde_json::json!({ "engine": version.trim(), "cores": cores, "pairs": pairs,
+        "loadBefore": before, "loadAfter": load(), "figures": figure::document(&figures) });
+    let json = serde_json::to_string_pretty(&document).expect("figures are JSON");
+    fs::write(Path::new(&out).join("performance.json"), json + "\n").expect("the JSON can be written");
+    let text = format!(
+        "# Performance\n\nWritten by `./scripts/bench --pairs {pairs}`; do not edit.\n\n\
+         Engine {}, {cores} cores; load average when it began: {before:.1} (from what else the machine does; above {cores} the times \
+         are noisy). Times move by half from run to run on a shared machine: **only ratios taken in one run count**. Floor and \
+         Argus took turns on one private engine.\n\n\
+         The floor is a small client on keep-alive connections that makes only the necessary calls, four in flight; with health it \
+         asks each service from its start on while the others are being made. Argus's times run from the rename of the spec to \
+         the status file that says Ready, so they contain the quiet time of 150 ms after a notification.\n\n{table}",
+        version.trim()
+    );
+    fs::write(Path::new(&out).join("performance.md"), text).expect("the page can be written");
+}
+
+/// The load average of the last minute.
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(f64::NAN)
+}
+
+fn option(name: &str) -> Option<String> {
+    std::env::args().skip_while(|found| found != name).nth(1)
+}
+
+fn push(figures: &mut Vec<Figure>, figure: Figure) {
+    eprintln!("{}: {:.3} {}", figure.what, figure.median(), figure.unit);
+    figures.push(figure);
+}
+
+fn program(figures: &mut Vec<Figure>) {
+    let argus = binary::argus();
+    let bytes = u32::try_from(fs::metadata(&argus).expect("argus is built").len()).expect("below 4 GiB");
+    let mib = f64::from(bytes) / f64::from(1 << 20);
+    push(
+        figures,
+        Figure::new("static release binary", "MiB", vec![mib]).goal(("≤ 15 MiB", 15.0)),
+    );
+    let mut starts = Vec::new();
+    for _ in 0..20 {
+        let (took, output) = wait::timed(|| Command::new(&argus).arg("--version").output());
+        assert!(output.expect("argus runs").status.success(), "argus --version");
+        starts.push(took.as_secs_f64() * 1e3);
+    }
+    push(
+        figures,
+        Figure::new("`argus --version`", "ms", starts).goal(("≤ 10 ms", 10.0)),
+    );
+}
+
+fn plain(project: &str, count: usize) -> String {
+    let mut text = format!("version: \"1\"\nproject: {{ name: {project} }}\nservices:\n");
+    for index in 0..count {
+        writeln!(
+            text,
+            "  s{index}:\n    image: busybox:local\n    container: {{ name: {project}-s{index} }}"
+        )
+        .expect("a string takes text");
+    }
+    text
+}
+
+fn spec(project: &str, count: usize, ports: Option<u16>) -> String {
+    ports.map_or_else(
+        || plain(project, count),
+        |first| stage::singles(project, &(first..).take(count).collect::<Vec<_>>(), ""),
+    )
+}
+
+fn argus_up(controller: &Controller<'_>, project: &str, text: &str) -> f64 {
+    let file = format!("{project}/e2e.yaml");
+    fs::create_dir_all(controller.specs.join(project)).expect("a folder");
+    let (took, ()) = wait::timed(|| {
+        controller.write_spec(&file, text);
+        drop(controller.wait_ready(project, LIMIT * 2));
+    });
+    took.as_secs_f64() * 1e3
+}
+
+fn argus_down(engine: &PrivateEngine, controller: &Controller<'_>, project: &str) {
+    controller.remove_spec(&format!("{project}/e2e.yaml"));
+    let label = format!("argusai.project={project}");
+    controller.wait_until(LIMIT * 2, "the environment is gone", || {
+        engine.containers_with(&label).is_empty().then_some(())
+    });
+}
+
+fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figures: &mut Vec<Figure>) {
+    let controller = Controller::start(engine, RunOptions::default());
+    let (mut floors, mut ours, mut ratios, mut bare) = (vec![], vec![], vec![], vec![]);
+    for pair in 0..pairs {
+        let ports = health.then_some(21_000);
+        let project = format!("floor{count}{}{pair}", if health { "h" } else { "p" });
+        let (floor, ()) = wait::timed(|| raw::up(engine, &project, count, ports));
+        let floor = floor.as_secs_f64() * 1e3;
+        raw::down(engine, &project, count);
+        let project = project.replace("floor", "argus");
+        let took = argus_up(&controller, &project, &spec(&project, count, ports));
+        argus_down(engine, &controller, &project);
+        floors.push(floor);
+        ours.push(took);
+        ratios.push(took / floor);
+        bare.push((took - QUIET) / floor);
+    }
+    let kind = if health {
+        "with http health"
+    } else {
+        "without health"
+    };
+    let goal = if health {
+        ("≤ 1.05 × floor", 1.05)
+    } else {
+        ("≤ 1.10 × floor", 1.10)
+    };
+    let floor = Figure::new(format!("floor, {count} services {kind}"), "ms", floors);
+    let bare = Figure::new(
+        format!("ratio, {count} services {kind}, less the quiet time"),
+        "×",
+        bare,
+    );
+    let why = format!(
+        "the quiet time alone is {:.0} % of the floor; without it {:.2} ×",
+        QUIET / floor.median() * 100.0,
+        bare.median()
+    );
+    push(figures, floor);
+    let took = Figure::new(format!("time to Ready, {count} services {kind}"), "ms", ours);
+    push(figures, took);
+    let ratio = Figure::new(format!("ratio, {count} services {kind}"), "×", ratios);
+    push(figures, ratio.goal(goal).why(why));
+    push(figures, bare);
+}
+
+/// Counts the calls of a controller behind a proxy; none is timed meanwhile.
+fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
+    let home = engine.scratch(&format!("calls{count}"));
+    let proxy = Proxy::start(&home.join("p.sock"), &engine.socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let controller = Controller::start(engine, options);
+    let project = format!("count{count}");
+    controller.wait_until(LIMIT, "the first list", || {
+        proxy
+            .counts()
+            .keys()
+            .any(|class| class.ends_with("/containers/json"))
+            .then_some(())
+    });
+    proxy.reset_counts();
+    argus_up(&controller, &project, &plain(&project, count));
+    let counts = proxy.counts();
+    let number = |found: usize| f64::from(u32::try_from(found).expect("small"));
+    let own = |class: &str| {
+        class.starts_with("POST /containers/")
+            || (class.contains("/containers/*") && class.starts_with("GET "))
+    };
+    let grows: usize = counts
+        .iter()
+        .filter(|(class, _)| own(class))
+        .map(|(_, found)| found)
+        .sum();
+    let all: usize = counts.values().sum();
+    let listed = counts
+        .iter()
+        .map(|(class, found)| format!("{found} × `{class}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let figure = Figure::new(
+        format!("calls a converged service, {count} services"),
+        "calls",
+        vec![number(grows) / number(count)],
+    );
+    push(
+        figures,
+        figure
+            .goal(("create, start, ≤ 1 read: 3", 3.0))
+            .why(listed.clone()),
+    );
+    let shared = format!("calls for the whole environment besides, {count} services (all: {listed})");
+    push(figures, Figure::new(shared, "calls", vec![number(all - grows)]));
+    proxy.reset_counts();
+    let span = Duration::from_secs(5);
+    wait::all_the_while(span, "the engine answers", || engine.answers());
+    let writes = Figure::new(
+        format!("writes in 5 s with nothing to do, {count} services"),
+        "calls",
+        vec![number(proxy.writes().len())],
+    );
+    push(figures, writes.goal(("0", 0.0)));
+    argus_down(engine, &controller, &project);
+}
+
+/// The process of a controller: the one whose command line names its state folder.
+fn pid_of(controller: &Controller<'_>) -> String {
+    let state = controller.state.display().to_string();
+    let found = fs::read_dir("/proc")
+        .expect("procfs")
+        .filter_map(Result::ok)
+        .find(|entry| {
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.split('\0').any(|word| word == state)
+                && line
+                    .split('\0')
+                    .next()
+                    .is_some_and(|word| word.ends_with("argus"))
+        });
+    found
+        .expect("argus runs")
+        .file_name()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn rss(pid: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("VmRSS");
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib / 1024.0
+}
+
+fn ticks(pid: &str) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
+    let after = stat.rsplit(") ").next().expect("fields");
+    after
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .filter_map(|word| word.parse::<f64>().ok())
+        .sum()
+}
+
+fn resident(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
+    let controller = Controller::start(engine, RunOptions::default());
+    for count in [0, 50] {
+        if count > 0 {
+            argus_up(&controller, "resident", &plain("resident", count));
+        }
+        let pid = pid_of(&controller);
+        let rest = |span| wait::all_the_while(Duration::from_secs(span), "idle", || !pid.is_empty());
+        rest(2);
+        let before = ticks(&pid);
+        rest(IDLE_SECONDS);
+        let cpu = (ticks(&pid) - before) * 10.0;
+        let cpu = Figure::new(
+            format!("CPU in {IDLE_SECONDS} s idle, {count} containers"),
+            "ms",
+            vec![cpu],
+        );
+        push(figures, cpu.goal(("≤ 0.2 % of a core: 40 ms", 40.0)));
+        let resident = Figure::new(
+            format!("resident, idle, {count} containers"),
+            "MiB",
+            vec![rss(&pid)],
+        );
+        push(figures, resident.goal(("≤ 20 MiB", 20.0)));
+    }
+    argus_down(engine, &controller, "resident");
+}
+
+fn heal(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
+    let controller = Controller::start(engine, RunOptions::default());
+    argus_up(&controller, "heal", &plain("heal", 10));
+    for index in 0..10 {
+        let found = engine.inspect(&format!("heal-s{index}")).expect("it is there");
+        let pid = found["State"]["Pid"]
+            .as_i64()
+            .and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(Pid::from_raw).expect("it runs");
+        kill_process(pid, Signal::KILL).expect("our own container's process");
+        wait::all_the_while(Duration::from_millis(400), "pause", || true);
+    }
+    let mut took = Vec::new();
+    for index in 0..10 {
+        let name = format!("heal-s{index}");
+        controller.wait_until(LIMIT, "it runs again", || {
+            stage::running(engine, &name).then_some(())
+        });
+    }
+    let now = UNIX_EPOCH.elapsed().expect("after 1970").as_secs() + 2;
+    let raw = engine
+        .api("GET", &format!("/events?since=0&until={now}"), None)
+        .body;
+    let events: Vec<serde_json::Value> = String::from_utf8_lossy(&raw)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    for index in 0..10 {
+        let name = format!("heal-s{index}");
+        let times = |action: &str| {
+            events
+                .iter()
+                .filter(|event| {
+                    event["Action"] == action && event["Actor"]["Attributes"]["name"] == name.as_str()
+                })
+                .filter_map(|event| event["timeNano"].as_i64())
+                .collect::<Vec<_>>()
+        };
+        let died = times("die").last().copied();
+        let up = times("start")
+            .into_iter()
+            .find(|up| died.is_some_and(|died| *up > died));
+        if let (Some(died), Some(up)) = (died, up) {
+            let micros = i32::try_from((up - died) / 1000).expect("seconds");
+            took.push(f64::from(micros) / 1e3);
+        }
+    }
+    assert_eq!(took.len(), 10, "each died and came again");
+    let what = "self-heal, `die` → `start` by the engine's event times: the restart delay of 2 s and the engine's own start included";
+    push(figures, Figure::new(what, "ms", took));
+    argus_down(engine, &controller, "heal");
+}
