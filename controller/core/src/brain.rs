@@ -313,7 +313,7 @@ impl Brain {
             now: inputs.now,
         });
         for step in &plan.steps {
-            self.memory.began(step, inputs.now);
+            self.memory.began(step, observed, inputs.now);
         }
         if let Some(accepted) = accepted
             && plan.is_settled()

@@ -101,6 +101,9 @@ pub struct InFlight {
     pub verb: &'static str,
     /// Since when.
     pub since: Timestamp,
+    /// Of a start: the newest earlier run that was known then. Eyes may be faster than hands, so that the new run
+    /// is seen before the answer comes.
+    pub run_before: Option<Timestamp>,
 }
 
 /// A host port that the engine refused.

@@ -59,14 +59,8 @@ pub enum Proof {
 }
 
 impl Proof {
-    /// What proves that `act` took effect; `None` where nothing of it can be seen.
-    pub fn of(act: &Act, done: &Done, world: &World) -> Option<Self> {
-        let started = |id: &ContainerId| {
-            world
-                .container(id)
-                .and_then(|c| c.facts.as_ref())
-                .and_then(|facts| facts.started_at)
-        };
+    /// What proves that `act` took effect; `run_before`: see [`super::InFlight`]; `None` where nothing of it can be seen.
+    pub fn of(act: &Act, done: &Done, run_before: Option<Timestamp>) -> Option<Self> {
         match act {
             Act::CreateContainer { .. } => match done {
                 Done::Container(id) => Some(Self::Present(id.clone())),
@@ -78,7 +72,7 @@ impl Proof {
             },
             Act::StartContainer { id } => Some(Self::Started {
                 id: id.clone(),
-                before: started(id),
+                before: run_before,
             }),
             Act::StopContainer { id, .. } => Some(Self::Stopped(id.clone())),
             Act::UnpauseContainer { id } => Some(Self::Unpaused(id.clone())),

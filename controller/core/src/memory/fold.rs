@@ -6,21 +6,20 @@ use crate::backoff::{self, Growth};
 use crate::ident::ContainerId;
 use crate::memory::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::memory::{Expectation, ImageMemory, InFlight, Memory, Proof, Refused};
-use crate::observed::World;
+use crate::observed::{Observed, World};
 use crate::outcome::{ActError, Done};
 use crate::plan::{Act, Cause, Failure, Step, Subject};
 use crate::time::Timestamp;
 
 impl Memory {
-    /// A step was handed out.
-    pub fn began(&mut self, step: &Step, now: Timestamp) {
-        self.in_flight.insert(
-            step.subject.clone(),
-            InFlight {
-                verb: step.act.verb(),
-                since: now,
-            },
-        );
+    /// A step was handed out, decided on what was seen then.
+    pub fn began(&mut self, step: &Step, observed: &Observed, now: Timestamp) {
+        let flying = InFlight {
+            verb: step.act.verb(),
+            since: now,
+            run_before: self.run_before(step, observed),
+        };
+        self.in_flight.insert(step.subject.clone(), flying);
         if let Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. } = &step.act {
             self.stopped_by_us.insert(id.clone());
         }
@@ -28,16 +27,26 @@ impl Memory {
 
     /// A step came back.
     pub fn fold(&mut self, step: &Step, outcome: &Result<Done, ActError>, world: &World, now: Timestamp) {
-        self.in_flight.remove(&step.subject);
+        let flew = self.in_flight.remove(&step.subject);
         match outcome {
-            Ok(done) => self.succeeded(step, done, world, now),
+            Ok(done) => {
+                let run_before = flew.and_then(|flew| flew.run_before);
+                self.succeeded(step, done, run_before, world, now);
+            }
             Err(error) => self.failed(step, error, world, now),
         }
     }
 
-    fn succeeded(&mut self, step: &Step, done: &Done, world: &World, now: Timestamp) {
+    fn succeeded(
+        &mut self,
+        step: &Step,
+        done: &Done,
+        run_before: Option<Timestamp>,
+        world: &World,
+        now: Timestamp,
+    ) {
         self.failures.remove(&step.subject);
-        if let Some(proof) = Proof::of(&step.act, done, world).map(|proof| self.after_known_runs(step, proof))
+        if let Some(proof) = Proof::of(&step.act, done, run_before)
             && !proof.is_seen(world)
         {
             let expectation = Expectation {
@@ -72,27 +81,28 @@ impl Memory {
         }
     }
 
-    /// A run that is known to have ended is no proof of a start, even when it is not in sight at the moment.
-    fn after_known_runs(&self, step: &Step, proof: Proof) -> Proof {
-        let (Subject::Service { environment, service }, Proof::Started { id, before }) =
-            (&step.subject, &proof)
+    /// The newest run of what is to be started, as far as it is known: seen, or ended already.
+    fn run_before(&self, step: &Step, observed: &Observed) -> Option<Timestamp> {
+        let (Subject::Service { environment, service }, Act::StartContainer { id }) =
+            (&step.subject, &step.act)
         else {
-            return proof;
+            return None;
         };
         let kept = self
             .environments
             .get(environment)
             .and_then(|kept| kept.services.get(service));
         let deaths = kept.map(|kept| kept.deaths.as_slice()).unwrap_or_default();
-        let known = deaths
+        let ended = deaths
             .iter()
             .filter(|death| death.container == *id)
             .filter_map(|death| death.started_at)
             .max();
-        Proof::Started {
-            id: id.clone(),
-            before: known.max(*before),
-        }
+        let facts = observed
+            .containers
+            .get(id)
+            .and_then(|container| container.facts.as_ref());
+        ended.max(facts.and_then(|facts| facts.started_at))
     }
 
     fn failed(&mut self, step: &Step, error: &ActError, world: &World, now: Timestamp) {

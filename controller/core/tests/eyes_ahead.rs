@@ -1,0 +1,71 @@
+//! Eyes may be faster than hands: a start that was seen before its answer came is not waited for again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use argus_core::ident::{ContainerId, EnvName, ServiceName};
+use argus_core::labels;
+use argus_core::memory::Memory;
+use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Sighting, World};
+use argus_core::outcome::Done;
+use argus_core::plan::{Act, Cause, Step, Subject};
+use argus_core::time::Timestamp;
+
+fn container(state: ContainerState, started_at: Option<i64>) -> Sighting {
+    let labels = [
+        (labels::MANAGED, "true"),
+        (labels::ENVIRONMENT, "shop"),
+        (labels::SERVICE, "web"),
+    ];
+    Sighting::Saw(Object::Container(Arc::new(Container {
+        id: ContainerId::new("c1").unwrap(),
+        name: "shop-web".to_owned(),
+        labels: labels
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        image: "web:1".to_owned(),
+        state,
+        created_at: Timestamp(1),
+        networks: BTreeMap::new(),
+        facts: Some(Facts {
+            started_at: started_at.map(Timestamp),
+            finished_at: None,
+            exit_code: 0,
+            oom_killed: false,
+            error: String::new(),
+            health: None,
+            config: Config::default(),
+        }),
+        stopped_by_other: None,
+    })))
+}
+
+#[test]
+fn a_start_that_was_seen_before_its_answer_is_not_waited_for() {
+    let env = EnvName::new("shop").unwrap();
+    let step = Step {
+        subject: Subject::Service {
+            environment: env.clone(),
+            service: ServiceName::new("web").unwrap(),
+        },
+        act: Act::StartContainer {
+            id: ContainerId::new("c1").unwrap(),
+        },
+        because: Cause::Ready,
+    };
+    for before in [None, Some(5)] {
+        let (mut memory, mut world) = (Memory::default(), World::default());
+        world.apply(container(ContainerState::Created, before));
+        memory.began(&step, world.of(&env).unwrap(), Timestamp(10));
+        let mut late = memory.clone();
+        late.fold(&step, &Ok(Done::Ok), &world, Timestamp(30));
+        assert_eq!(late.expectations.len(), 1, "not seen yet, and so awaited");
+        world.apply(container(ContainerState::Running, Some(20)));
+        memory.fold(&step, &Ok(Done::Ok), &world, Timestamp(30));
+        assert!(
+            memory.expectations.is_empty(),
+            "seen already: {:?}",
+            memory.expectations
+        );
+    }
+}
