@@ -1,4 +1,5 @@
 //! Eyes may be faster than hands: a start that was seen before its answer came is not waited for again.
+#![allow(clippy::unwrap_used, reason = "names in a test are good names")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
