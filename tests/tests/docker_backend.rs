@@ -961,7 +961,7 @@ fn a_broken_wire_gives_honest_outcomes() {
         assert_eq!(hands.start(&id).await, Ok(Done::Ok));
         proxy.inject("GET /containers/*/json", Fault::CloseBefore, 1);
         assert!(
-            matches!(hands.stop(&id).await, Err(ActError::Unreachable(_))),
+            matches!(hands.remove(&id).await, Err(ActError::Unreachable(_))),
             "nothing was done"
         );
         eyes.sees(&id, "running", running).await;
@@ -1020,7 +1020,10 @@ fn events_that_stopped_coming_are_noticed() {
         hands.network("mute").await;
         let id = hands.container("argus-mute-a", spec("mute", "a")).await;
         hands.start(&id).await.expect("start");
-        eyes.sees(&id, "found by the next list", running).await;
+        eyes.sees(&id, "looked at after the call", running).await;
+        let lists = eyes.world.last_complete();
+        eyes.until("two lists later", |world, _| world.last_complete() > lists + 1)
+            .await;
         assert!(eyes.world.reachable(), "the engine itself was never away");
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
         let told = eyes.sees(&id, "told by an event", |container| {

@@ -194,6 +194,27 @@ fn a_foreign_container_with_the_wanted_name_is_never_touched() {
 }
 
 #[test]
+fn a_service_costs_its_create_its_start_and_one_read() {
+    let engine = engine();
+    let proxy = Proxy::start(&engine.scratch("frugal").join("p.sock"), &engine.socket());
+    let argus = Controller::start(engine, through(&proxy));
+    argus.write_spec("e2e.yaml", &shop("frugal", 18195, "one"));
+    argus.wait_ready("frugal", LIMIT);
+    let seen = proxy.seen();
+    let made = |class: &str| seen.iter().filter(|call| call.class == class).count();
+    assert_eq!(made("POST /containers/create"), 3, "{seen:#?}");
+    assert_eq!(made("POST /containers/*/start"), 3, "{seen:#?}");
+    assert_eq!(made("POST /networks/create"), 1, "{seen:#?}");
+    for (name, (id, _)) in incarnations(engine, "frugal") {
+        let looks = seen
+            .iter()
+            .filter(|call| call.request == format!("GET /containers/{id}/json"));
+        // An event that is later than the look after its call makes one more.
+        assert!(looks.count() <= 2, "{name}: {seen:#?}");
+    }
+}
+
+#[test]
 fn an_image_is_built_and_a_one_shot_comes_first() {
     let engine = engine();
     let argus = Controller::prepare(engine, RunOptions::default());

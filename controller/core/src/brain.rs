@@ -10,7 +10,7 @@ use crate::memory::expectation::RELIST_WITHIN;
 use crate::memory::{Memory, Proof};
 use crate::observed::{Observed, World};
 use crate::outcome::{ActError, Done};
-use crate::plan::port::{Assignment, Claims, REFUSAL_REMEMBERED};
+use crate::plan::port::{Assignment, Claims};
 use crate::plan::render::Rendered;
 use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, Wait, WaitingOn, port, render};
 use crate::probe::HealthBook;
@@ -62,6 +62,8 @@ pub struct Brain {
     memory: Memory,
     cache: BTreeMap<EnvName, Cached>,
     health: HealthBook,
+    /// A spec came, changed or went: images may be wanted by nobody any more.
+    specs_changed: bool,
 }
 
 /// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
@@ -83,6 +85,7 @@ impl Brain {
             memory,
             cache: BTreeMap::new(),
             health: HealthBook::new(),
+            specs_changed: false,
         }
     }
 
@@ -227,27 +230,12 @@ impl Brain {
     }
 
     fn forget_the_old(&mut self, inputs: &Inputs<'_>) {
-        let (world, now) = (inputs.world, inputs.now);
-        self.memory
-            .refused
-            .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
-        let flying = !self.memory.in_flight.is_empty();
-        self.memory
-            .stopped_by_us
-            .retain(|id| flying || world.container(id).is_some());
-        let wanted = |env: &EnvName| inputs.specs.contains_key(env) || world.of(env).is_some();
-        self.memory.environments.retain(|env, _| wanted(env));
-        self.memory.not_ours.retain(|id| world.container(id).is_some());
-        self.memory.volumes.retain(|(env, _)| wanted(env));
-        self.cache.retain(|env, _| wanted(env));
-        self.memory.failures.retain(|subject, _| match subject {
-            Subject::Service { environment, .. }
-            | Subject::Network { environment }
-            | Subject::Volume { environment, .. } => wanted(environment),
-            Subject::StrayContainer { id } => world.container(id).is_some(),
-            Subject::StrayNetwork { id } => world.network(id).is_some(),
-            Subject::Image { .. } => true,
-        });
+        let gone = self.memory.forget_the_old(inputs.specs, inputs.world, inputs.now);
+        if std::mem::take(&mut self.specs_changed) || gone {
+            self.memory.forget_images(inputs.specs);
+        }
+        self.cache
+            .retain(|env, _| inputs.specs.contains_key(env) || inputs.world.of(env).is_some());
     }
 
     fn is_stale(
@@ -286,6 +274,7 @@ impl Brain {
                 .accepted
                 .as_ref()
                 .is_some_and(|old| Arc::ptr_eq(old, accepted));
+            self.specs_changed |= !same;
             if !same || cached.ports.ports != ports.ports {
                 cached.rendered = render::environment(desired, &ports.ports, &self.site);
             }

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 
 pub mod expectation;
 pub mod fold;
+mod forget;
 pub mod notice;
 pub mod restart;
 
@@ -74,8 +75,6 @@ pub struct ServiceMemory {
     pub forgiven: Option<(ContainerId, Option<Timestamp>)>,
     /// Since when it is stopped or paused by somebody else.
     pub by_hand: Option<Timestamp>,
-    /// Since when it runs and is not unhealthy.
-    pub well_since: Option<Timestamp>,
 }
 
 /// One end of a container that nobody asked for.

@@ -44,6 +44,17 @@ pub enum Object {
     Volume(Arc<Volume>),
 }
 
+impl Object {
+    /// How the engine names it.
+    pub fn id(&self) -> ObjectId {
+        match self {
+            Self::Container(container) => ObjectId::Container(container.id.clone()),
+            Self::Network(network) => ObjectId::Network(network.id.clone()),
+            Self::Volume(volume) => ObjectId::Volume(volume.name.clone()),
+        }
+    }
+}
+
 /// How the engine names an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectId {

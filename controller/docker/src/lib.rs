@@ -1,7 +1,7 @@
 //! The Docker backend: eyes and hands for one engine, and the only crate that names its client.
 //!
 //! It decides nothing. [`watch`](Docker) reports what is there; `act` carries out exactly one call and says what
-//! came of it. Ownership is looked at again right before everything that changes an object.
+//! came of it. Nothing is changed whose owner was not made sure of.
 
 mod about;
 mod act;
@@ -11,6 +11,7 @@ mod create;
 mod dirty;
 mod error;
 mod exec;
+mod grip;
 mod image;
 mod inspect;
 mod listeners;
@@ -35,8 +36,9 @@ pub use connect::{BadEndpoint, Endpoint};
 pub use image::context::digest as context_digest;
 
 use connect::Connection;
+use grip::Grip;
 use own_stops::OwnStops;
-use ownership::ImageLabels;
+use ownership::{ImageLabels, Own};
 
 /// A log filter that keeps the client below the level at which it prints request bodies.
 pub const QUIET_LOG: &str = "bollard=info";
@@ -56,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) now: Clock,
     pub(crate) look_again: Notify,
     pub(crate) own_stops: OwnStops,
+    pub(crate) grip: Grip,
+    pub(crate) own: Own,
     pub(crate) image_labels: ImageLabels,
 }
 
@@ -68,6 +72,8 @@ impl Docker {
                 now,
                 look_again: Notify::new(),
                 own_stops: OwnStops::default(),
+                grip: Grip::default(),
+                own: Own::default(),
                 image_labels: ImageLabels::default(),
             }),
         }

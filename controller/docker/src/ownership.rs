@@ -1,6 +1,6 @@
-//! Whose something is, looked at again right before it is changed.
+//! Whose something is, made sure of before it is changed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::ident::{ContainerId, NetworkId};
@@ -17,6 +17,9 @@ use crate::inspect;
 /// More images than an environment has; what is forgotten is asked again.
 const IMAGES_KEPT: usize = 256;
 
+/// Far more containers than an engine runs; what is forgotten is asked again.
+const OWN_KEPT: usize = 16 * 1024;
+
 /// Our labels begin with this.
 const PREFIX: &str = "argusai.";
 
@@ -24,6 +27,31 @@ const PREFIX: &str = "argusai.";
 #[derive(Debug, Default)]
 pub(crate) struct ImageLabels {
     known: Mutex<HashMap<String, Arc<BTreeMap<String, String>>>>,
+}
+
+/// Containers that were made here, or looked at and found ours. An engine never gives an id twice and never changes a
+/// label, so what was found once stays true.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    ids: Mutex<HashSet<ContainerId>>,
+}
+
+impl Own {
+    /// It is ours.
+    pub(crate) fn learn(&self, id: &ContainerId) {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        if ids.len() >= OWN_KEPT {
+            ids.clear();
+        }
+        ids.insert(id.clone());
+    }
+
+    fn knows(&self, id: &ContainerId) -> bool {
+        self.ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(id)
+    }
 }
 
 /// A container that was just looked at, and its image's id.
@@ -46,7 +74,17 @@ pub(crate) async fn look(shared: &Shared, name_or_id: &str) -> Result<Option<Hel
     Ok(inspect::inspected(found).map(|container| Held { container, image_id }))
 }
 
-/// A container that may be changed: it carries our labels, and not only because its image does.
+/// Makes sure that a container may be changed; one that was made sure of before is not looked at again.
+///
+/// [`ActError::Gone`] when a look was needed and found nothing.
+pub(crate) async fn sure(shared: &Shared, id: &ContainerId) -> Result<(), ActError> {
+    if shared.own.knows(id) {
+        return Ok(());
+    }
+    own_container(shared, id).await?.map(drop).ok_or(ActError::Gone)
+}
+
+/// Looks at a container that may be changed: it carries our labels, and not only because its image does.
 ///
 /// `None` when it is gone, [`ActError::NotOurs`] when it is not ours.
 pub(crate) async fn own_container(shared: &Shared, id: &ContainerId) -> Result<Option<Held>, ActError> {
@@ -54,7 +92,10 @@ pub(crate) async fn own_container(shared: &Shared, id: &ContainerId) -> Result<O
         return Ok(None);
     };
     match whose(shared, &held).await? {
-        Some(_) => Ok(Some(held)),
+        Some(_) => {
+            shared.own.learn(id);
+            Ok(Some(held))
+        }
         None => Err(ActError::NotOurs(format!("container `{}`", held.container.name))),
     }
 }

@@ -4,9 +4,12 @@
 //! the events: an event costs a mark in a set, no call is awaited in between, and looks, lists and events go on side by
 //! side. What is ready to be handed out waits in a queue that one list bounds.
 
+mod doubt;
 mod events;
 mod known;
+mod linger;
 mod look;
+mod pace;
 mod session;
 
 use std::collections::VecDeque;
@@ -85,7 +88,7 @@ impl Watcher {
             wait(&self.shared, self.attempt).await;
         }
         self.attempt = self.attempt.saturating_add(1);
-        match Session::open(&self.shared, &self.known, &mut self.queue).await {
+        match Session::open(&self.shared, &mut self.known, &mut self.queue).await {
             Ok(session) => {
                 let now = (self.shared.now)();
                 self.known.doubt_all();

@@ -35,26 +35,38 @@ fn main() {
     stage::images(&engine);
     let version = engine.docker_ok(&["version", "--format", "{{.Server.Version}}"]);
     let mut figures = Vec::new();
-    if option("--only").is_some_and(|part| part == "heal") {
+    let only = option("--only");
+    let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    if wanted("ready") {
+        for (count, health) in [(10, false), (10, true), (50, false), (50, true)] {
+            ready(&engine, pairs, count, health, &mut figures);
+        }
+    }
+    if wanted("calls") {
+        for count in [10, 50] {
+            calls(&engine, count, &mut figures);
+        }
+    }
+    if wanted("resident") {
+        resident(&engine, &mut figures);
+    }
+    if wanted("heal") {
         heal(&engine, &mut figures);
-        println!("{}", figure::table(&figures));
-        return;
     }
-    for (count, health) in [(10, false), (10, true), (50, false)] {
-        ready(&engine, pairs, count, health, &mut figures);
-    }
-    for count in [10, 50] {
-        calls(&engine, count, &mut figures);
-    }
-    resident(&engine, &mut figures);
-    heal(&engine, &mut figures);
     drop(engine);
-    program(&mut figures);
-    micro::run(&mut figures);
+    if wanted("program") {
+        program(&mut figures);
+    }
+    if wanted("brain") {
+        micro::run(&mut figures);
+    }
 
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let table = figure::table(&figures);
     println!("{table}");
+    if only.is_some() {
+        return;
+    }
     let document = serde_json::json!({ "engine": version.trim(), "cores": cores, "pairs": pairs,
         "loadBefore": before, "loadAfter": load(), "figures": figure::document(&figures) });
     let json = serde_json::to_string_pretty(&document).expect("figures are JSON");

@@ -100,14 +100,6 @@ fn look_at(
     } else {
         kept.by_hand = None;
     }
-    if containers
-        .iter()
-        .any(|container| container.state == ContainerState::Running)
-    {
-        kept.well_since.get_or_insert(now);
-    } else {
-        kept.well_since = None;
-    }
     for container in containers {
         if container.state == ContainerState::Exited
             && !left_so(container)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Act, Cause, Decision, Plan, PlanInput, Subject, render};
+use super::{Act, Cause, Decision, Plan, PlanInput, Subject, WaitingOn, render};
 use crate::desired::Desired;
 use crate::observed::Network;
 
@@ -27,6 +27,11 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         environment: input.env.clone(),
     };
     let decision = match input.barred(&subject) {
+        Some(WaitingOn::Name { holder, until, .. }) => Decision::Wait(WaitingOn::Name {
+            name: desired.network.to_string(),
+            holder,
+            until,
+        }),
         Some(wait) => Decision::Wait(wait),
         None => Decision::Do(
             Act::CreateNetwork {

@@ -1,10 +1,12 @@
 //! Acts on containers.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
-use argus_core::observed::ContainerState;
+use argus_core::observed::{Attachment, Container, ContainerState, Object};
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::ContainerSpec;
 use bollard::query_parameters::{
@@ -39,11 +41,39 @@ pub(super) async fn create(
     let call = client.create_container(Some(options), create::body(spec));
     match call::within(Op::CreateContainer, WRITE, call).await {
         Ok(created) => match ContainerId::new(created.id) {
-            Ok(id) => Ok(Done::Container(id)),
+            Ok(id) => {
+                shared.own.learn(&id);
+                shared
+                    .grip
+                    .made(Object::Container(Arc::new(made(&id, name, spec, shared))));
+                Ok(Done::Container(id))
+            }
             Err(bad) => Err(ActError::Unknown(bad.to_string())),
         },
         Err(ActError::NameTaken { holder }) => adopt(shared, name, spec, holder).await,
         Err(other) => Err(other),
+    }
+}
+
+/// A container as it is right after its creation; all the rest an inspect tells once it has run.
+fn made(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, shared: &Shared) -> Container {
+    let now = (shared.now)().0;
+    // Before its first start a container has no id of its network.
+    let attachment = Attachment {
+        network: None,
+        aliases: Vec::new(),
+        address: None,
+    };
+    Container {
+        id: id.clone(),
+        name: name.to_string(),
+        labels: spec.labels.clone(),
+        image: spec.image.clone(),
+        state: ContainerState::Created,
+        created_at: argus_core::time::Timestamp(now - now.rem_euclid(1000)),
+        networks: BTreeMap::from([(spec.network.to_string(), attachment)]),
+        facts: None,
+        stopped_by_other: None,
     }
 }
 
@@ -99,17 +129,21 @@ fn describe(held: &Held, made_by_argus: bool) -> String {
 
 /// Starts a container; a refused port is looked at before anybody is told.
 pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, ActError> {
-    let held = ownership::own_container(shared, id)
-        .await?
-        .ok_or(ActError::Gone)?;
+    ownership::sure(shared, id).await?;
     let client = shared.connection.client()?;
+    let _hold = shared.grip.hold(id);
     let call = client.start_container(id.as_str(), None);
     match call::raw(Op::StartContainer, WRITE, call).await {
         Ok(()) => Ok(Done::Ok),
         Err(refusal) => {
             let text = refusal.text();
             match refusal.into_error(Op::StartContainer) {
-                ActError::PortTaken(refused) => Err(port::refused(shared, &held, refused.port, &text).await),
+                ActError::PortTaken(refused) => {
+                    let held = ownership::look(shared, id.as_str())
+                        .await?
+                        .ok_or(ActError::Gone)?;
+                    Err(port::refused(shared, &held, refused.port, &text).await)
+                }
                 other => Err(other),
             }
         }
@@ -118,10 +152,12 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
 
 /// Stops a container: its stop signal, then SIGKILL after the grace.
 pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> Result<Done, ActError> {
-    if ownership::own_container(shared, id).await?.is_none() {
-        return Ok(Done::Ok);
+    match ownership::sure(shared, id).await {
+        Err(ActError::Gone) => return Ok(Done::Ok),
+        other => other?,
     }
     let client = shared.connection.client()?;
+    let _hold = shared.grip.hold(id);
     let seconds = i32::try_from(create::whole_seconds(grace)).unwrap_or(i32::MAX);
     let options = StopContainerOptionsBuilder::default().t(seconds).build();
     let stopping = shared.own_stops.begin(id, grace, (shared.now)());
@@ -132,10 +168,9 @@ pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> 
 
 /// Unfreezes a container.
 pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, ActError> {
-    ownership::own_container(shared, id)
-        .await?
-        .ok_or(ActError::Gone)?;
+    ownership::sure(shared, id).await?;
     let client = shared.connection.client()?;
+    let _hold = shared.grip.hold(id);
     match call::raw(Op::UnpauseContainer, WRITE, client.unpause_container(id.as_str())).await {
         Ok(()) => Ok(Done::Ok),
         Err(refusal) if refusal.text().contains("is not paused") => Ok(Done::Ok),
@@ -184,6 +219,7 @@ pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, Ac
         .force(true)
         .v(true)
         .build();
+    let _hold = shared.grip.hold(id);
     let stopping = shared.own_stops.begin(id, REMOVE, (shared.now)());
     let call = client.remove_container(id.as_str(), Some(options));
     let came = call::raw(Op::RemoveContainer, REMOVE, call).await;

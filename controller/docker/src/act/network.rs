@@ -1,10 +1,11 @@
 //! Acts on networks and on who is attached to them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
-use argus_core::observed::ContainerState;
+use argus_core::observed::{ContainerState, Network, Object};
 use argus_core::outcome::{ActError, Done};
 use bollard::models;
 use bollard::query_parameters::ListNetworksOptionsBuilder;
@@ -31,7 +32,16 @@ pub(super) async fn create(
     };
     match call::within(Op::CreateNetwork, WRITE, client.create_network(request)).await {
         Ok(made) => match NetworkId::new(made.id) {
-            Ok(id) => Ok(Done::Network(id)),
+            Ok(id) => {
+                let network = Network {
+                    id: id.clone(),
+                    name: name.to_string(),
+                    labels: labels.clone(),
+                    created_at: (shared.now)(),
+                };
+                shared.grip.made(Object::Network(Arc::new(network)));
+                Ok(Done::Network(id))
+            }
             Err(bad) => Err(ActError::Unknown(bad.to_string())),
         },
         Err(ActError::NameTaken { .. }) => adopt(shared, name, labels).await,
@@ -147,9 +157,7 @@ pub(super) async fn connect(
 ) -> Result<Done, ActError> {
     let gone = || ActError::NetworkGone(format!("network {network} not found"));
     ownership::own_network(shared, network).await?.ok_or_else(gone)?;
-    ownership::own_container(shared, container)
-        .await?
-        .ok_or(ActError::Gone)?;
+    ownership::sure(shared, container).await?;
     let client = shared.connection.client()?;
     let endpoint = models::EndpointSettings {
         aliases: Some(aliases.to_vec()),

@@ -41,6 +41,8 @@ const WANTED: [&str; 16] = [
 /// One consequence of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Note {
+    /// This object was made.
+    Made(ObjectId),
     /// Something happened to this object.
     Changed(ObjectId),
     /// Something happened to this container, which may be anybody's.
@@ -85,6 +87,9 @@ pub(super) fn notes(event: &EventMessage) -> Vec<Note> {
             let Ok(id) = ContainerId::new(id) else {
                 return Vec::new();
             };
+            if action == "create" {
+                return vec![Note::Made(ObjectId::Container(id))];
+            }
             let mut notes = vec![Note::Changed(ObjectId::Container(id.clone()))];
             if action == "stop" || (action == "kill" && ends_a_process(attribute("signal"))) {
                 notes.push(Note::Stopped(id, at(event)));
@@ -94,6 +99,10 @@ pub(super) fn notes(event: &EventMessage) -> Vec<Note> {
         Some(EventMessageTypeEnum::NETWORK) => match action {
             "connect" | "disconnect" => ContainerId::new(attribute("container"))
                 .map(Note::ChangedIfKnown)
+                .into_iter()
+                .collect(),
+            "create" => NetworkId::new(id)
+                .map(|id| Note::Made(ObjectId::Network(id)))
                 .into_iter()
                 .collect(),
             _ => NetworkId::new(id)
@@ -147,6 +156,10 @@ mod tests {
         let id = ContainerId::new("abc").unwrap();
         let changed = Note::Changed(ObjectId::Container(id.clone()));
         let stopped = Note::Stopped(id.clone(), Timestamp(5000));
+        assert_eq!(
+            read("container", "create", "abc", &ours),
+            [Note::Made(ObjectId::Container(id.clone()))]
+        );
         assert_eq!(
             read("container", "start", "abc", &ours),
             *std::slice::from_ref(&changed)

@@ -32,6 +32,22 @@ impl Known {
         self.containers.get(id).map(|entry| &entry.container)
     }
 
+    /// Whether it was reported.
+    pub(super) fn contains(&self, id: &ObjectId) -> bool {
+        match id {
+            ObjectId::Container(id) => self.containers.contains_key(id),
+            other => self.others.contains(other),
+        }
+    }
+
+    /// Takes in what the hands have made.
+    pub(super) fn made(&mut self, object: &Object) {
+        match object {
+            Object::Container(container) => drop(self.report(Container::clone(container))),
+            other => self.saw(other),
+        }
+    }
+
     /// Takes in what a look showed.
     pub(super) fn saw(&mut self, object: &Object) {
         match object {

@@ -6,8 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::ident::ContainerId;
-use argus_core::observed::{Container, Object, ObjectId, Sighting};
+use argus_core::observed::{Object, ObjectId, Sighting};
 use argus_core::outcome::ActError;
 use argus_core::time::Timestamp;
 use bollard::errors::Error;
@@ -17,26 +16,31 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Sleep, sleep};
 
+use super::doubt::Doubt;
 use super::events::{self, Events, Note};
 use super::known::{Known, Look};
+use super::linger::Linger;
 use super::look::{self, Listing};
+use super::pace::interval;
 use crate::dirty::Dirty;
+use crate::grip::News;
 use crate::{Shared, call};
 
 /// More looks at once gain nothing, and older engines do not like them.
 const LOOKS_AT_ONCE: usize = 4;
-const LIST_EVERY: Duration = Duration::from_secs(10);
-const LIST_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
-/// A list that costs more is made less often.
-const CHEAP_LIST_MS: u32 = 30;
 /// Lists that are asked for lie at least so far apart.
 const SPACING: Duration = Duration::from_millis(50);
 /// After a list that failed while the engine answers pings.
 const LIST_AGAIN: Duration = Duration::from_secs(1);
 /// So many failures of list and ping in a row are a loss.
 const FAILURES: u32 = 3;
-/// A change that is older and was told by no event shows that the stream is stuck.
-const EVENTS_LATE: Duration = Duration::from_secs(5);
+
+/// The event of a creation may come before the answer to the call that made it.
+const HANDS_TELL: Duration = Duration::from_millis(100);
+
+/// A call's answer and its last event come at about the same time: whichever is late is waited for this long, so that
+/// one look shows both.
+const LAST_EVENT: Duration = Duration::from_millis(5);
 
 /// Why a session ended.
 #[derive(Debug)]
@@ -60,17 +64,16 @@ pub(super) struct Session {
     shared: Arc<Shared>,
     client: bollard::Docker,
     events: Events,
-    subscribed_at: Timestamp,
     dirty: Dirty,
     looks: FuturesUnordered<BoxFuture<'static, Looked>>,
     rests: FuturesUnordered<BoxFuture<'static, ObjectId>>,
+    linger: Linger,
     lister: Lister,
     listed_at: Option<Timestamp>,
     failures: u32,
     /// Looked at since the list was announced: newer than whatever it shows of them.
     looked_at: BTreeSet<ObjectId>,
-    /// New or changed in a list although no event had told so.
-    suspects: BTreeSet<ContainerId>,
+    doubt: Doubt,
 }
 
 /// What a look showed of an object.
@@ -80,6 +83,8 @@ enum Turn {
     Event(Option<Result<EventMessage, Error>>),
     Looked(ObjectId, Result<Option<Object>, ActError>),
     Rested(ObjectId),
+    Lingered(ObjectId),
+    Told,
     LookAgain,
     ListDue,
     Listed(Timestamp, Result<Listing, ActError>),
@@ -90,7 +95,7 @@ impl Session {
     /// Subscribes, and waits until the engine answers a ping.
     pub(super) async fn open(
         shared: &Arc<Shared>,
-        known: &Known,
+        known: &mut Known,
         queue: &mut VecDeque<Sighting>,
     ) -> Result<Self, Lost> {
         let client = shared
@@ -98,19 +103,21 @@ impl Session {
             .client()
             .map_err(|error| Lost(error.to_string()))?;
         let subscribed_at = (shared.now)();
+        // What was told before is older than the list that comes first.
+        drop(shared.grip.news());
         let mut session = Self {
             events: events::subscribe(&client, subscribed_at),
             shared: shared.clone(),
             client,
-            subscribed_at,
             dirty: Dirty::default(),
             looks: FuturesUnordered::new(),
             rests: FuturesUnordered::new(),
+            linger: Linger::default(),
             lister: Lister::Idle(Box::pin(sleep(Duration::ZERO))),
             listed_at: None,
             failures: 0,
             looked_at: BTreeSet::new(),
-            suspects: BTreeSet::new(),
+            doubt: Doubt::new(subscribed_at),
         };
         let mut ping = Box::pin(call::ping(shared));
         loop {
@@ -132,7 +139,9 @@ impl Session {
         known: &mut Known,
         queue: &mut VecDeque<Sighting>,
     ) -> Result<(), Lost> {
-        while let Some(id) = self.dirty.next(LOOKS_AT_ONCE) {
+        let grip = &self.shared.grip;
+        let held = |id: &ObjectId| matches!(id, ObjectId::Container(id) if grip.holds(id));
+        while let Some(id) = self.dirty.next(LOOKS_AT_ONCE, held) {
             self.looks.push(Box::pin(look::look(self.client.clone(), id)));
         }
         if matches!(self.lister, Lister::Announced) {
@@ -143,6 +152,8 @@ impl Session {
             Turn::Event(event) => self.heard(event, known, queue)?,
             Turn::Looked(id, found) => self.looked(&id, found, known, queue),
             Turn::Rested(id) => self.dirty.rested(&id),
+            Turn::Lingered(id) => self.dirty.mark(id),
+            Turn::Told => self.told(known, queue),
             Turn::LookAgain => self.list_in(self.spacing()),
             Turn::ListDue => {
                 self.looked_at.clear();
@@ -167,6 +178,7 @@ impl Session {
             events,
             looks,
             rests,
+            linger,
             lister,
             shared,
             ..
@@ -187,6 +199,8 @@ impl Session {
             event = events.next() => Turn::Event(event),
             Some((id, found)) = looks.next() => Turn::Looked(id, found),
             Some(id) = rests.next() => Turn::Rested(id),
+            id = linger.over() => Turn::Lingered(id),
+            () = shared.grip.told() => Turn::Told,
             // During a list the wish is kept: it is for a list that begins after it.
             () = shared.look_again.notified(), if idle => Turn::LookAgain,
             turn = lister => turn,
@@ -196,7 +210,7 @@ impl Session {
     fn heard(
         &mut self,
         event: Option<Result<EventMessage, Error>>,
-        known: &Known,
+        known: &mut Known,
         queue: &mut VecDeque<Sighting>,
     ) -> Result<(), Lost> {
         let event = match event {
@@ -204,11 +218,15 @@ impl Session {
             Some(Err(error)) => return Err(Lost(crate::error::transport(&error).to_string())),
             None => return Err(Lost("the event stream ended".to_owned())),
         };
+        self.told(known, queue);
+        self.doubt.heard();
         for note in events::notes(&event) {
             match note {
-                Note::Changed(id) => self.dirty.mark(id),
+                Note::Made(id) if known.contains(&id) => {}
+                Note::Made(id) => self.linger.begin(id, HANDS_TELL),
+                Note::Changed(id) => self.changed(id),
                 Note::ChangedIfKnown(id) if known.container(&id).is_some() => {
-                    self.dirty.mark(ObjectId::Container(id));
+                    self.changed(ObjectId::Container(id));
                 }
                 Note::ChangedIfKnown(_) => {}
                 Note::Stopped(id, at) => {
@@ -228,6 +246,39 @@ impl Session {
         Ok(())
     }
 
+    /// What the hands are at is looked at when they let go of it.
+    fn changed(&mut self, id: ObjectId) {
+        if self.is_held(&id) {
+            self.doubt.heard_during_a_call(id);
+        } else {
+            self.linger.end(&id);
+            self.dirty.mark(id);
+        }
+    }
+
+    fn is_held(&self, id: &ObjectId) -> bool {
+        matches!(id, ObjectId::Container(id) if self.shared.grip.holds(id))
+    }
+
+    /// What the hands have made is seen; what they let go of is looked at soon.
+    fn told(&mut self, known: &mut Known, queue: &mut VecDeque<Sighting>) {
+        let News { released, made } = self.shared.grip.news();
+        for object in made {
+            let id = object.id();
+            if !known.contains(&id) {
+                known.made(&object);
+                self.linger.end(&id);
+                self.looked_at.insert(id);
+                queue.push_back(Sighting::Saw(object));
+            }
+        }
+        for id in released {
+            let id = ObjectId::Container(id);
+            self.doubt.call_ended(&id, (self.shared.now)());
+            self.linger.begin(id, LAST_EVENT);
+        }
+    }
+
     fn looked(
         &mut self,
         id: &ObjectId,
@@ -241,9 +292,9 @@ impl Session {
                 self.looked_at.insert(id.clone());
                 known.saw(&object);
                 if let Object::Container(container) = &object
-                    && self.suspects.remove(&container.id)
+                    && self.doubt.looked(container, (self.shared.now)())
                 {
-                    self.suspect(container);
+                    self.subscribe();
                 }
                 queue.push_back(Sighting::Saw(object));
             }
@@ -268,6 +319,9 @@ impl Session {
 
     fn listed(&mut self, listing: Listing, known: &mut Known, queue: &mut VecDeque<Sighting>) {
         self.failures = 0;
+        if self.doubt.is_too_silent((self.shared.now)()) {
+            self.subscribe();
+        }
         let mut shown = BTreeSet::new();
         for listed in listing.containers {
             let id = ObjectId::Container(listed.container.id.clone());
@@ -277,7 +331,7 @@ impl Session {
             let told = self.dirty.concerns(&id);
             let (container, look) = known.listed(listed);
             if look != Look::Not && !told {
-                self.suspects.insert(container.id.clone());
+                self.doubt.suspect(container.id.clone());
             }
             if look != Look::Not {
                 self.dirty.mark(id.clone());
@@ -294,7 +348,7 @@ impl Session {
             .into_iter()
             .map(|volume| Object::Volume(Arc::new(volume)));
         for object in networks.chain(volumes) {
-            let id = id_of(&object);
+            let id = object.id();
             if !self.looked_at.contains(&id) {
                 known.saw(&object);
                 queue.push_back(Sighting::Saw(object));
@@ -315,23 +369,12 @@ impl Session {
         Ok(())
     }
 
-    /// Subscribes anew where a change is older than any event takes.
-    fn suspect(&mut self, container: &Container) {
-        let facts = container.facts.as_ref();
-        let times = [
-            facts.and_then(|facts| facts.started_at),
-            facts.and_then(|facts| facts.finished_at),
-        ];
-        let changed = times
-            .into_iter()
-            .flatten()
-            .fold(container.created_at, Timestamp::max);
+    /// Subscribes anew: no event told of a change that is older than any event takes.
+    fn subscribe(&mut self) {
+        tracing::warn!("no event told of a change: subscribing again");
         let now = (self.shared.now)();
-        if changed > self.subscribed_at && now.since(changed) > EVENTS_LATE {
-            tracing::warn!(container = %container.name, "no event told of a change: subscribing again");
-            self.subscribed_at = now;
-            self.events = events::subscribe(&self.client, now);
-        }
+        self.events = events::subscribe(&self.client, now);
+        self.doubt = Doubt::new(now);
     }
 
     fn list_in(&mut self, wait: Duration) {
@@ -341,36 +384,5 @@ impl Session {
     fn spacing(&self) -> Duration {
         let rested = self.listed_at.map_or(SPACING, |at| (self.shared.now)().since(at));
         SPACING.saturating_sub(rested)
-    }
-}
-
-fn id_of(object: &Object) -> ObjectId {
-    match object {
-        Object::Container(container) => ObjectId::Container(container.id.clone()),
-        Object::Network(network) => ObjectId::Network(network.id.clone()),
-        Object::Volume(volume) => ObjectId::Volume(volume.name.clone()),
-    }
-}
-
-/// Ten seconds, and in proportion to its cost up to thirty where a list costs more than it should.
-fn interval(cost: Duration) -> Duration {
-    let cost = u32::try_from(cost.as_millis()).unwrap_or(u32::MAX);
-    if cost <= CHEAP_LIST_MS {
-        return LIST_EVERY;
-    }
-    (LIST_EVERY.saturating_mul(cost) / CHEAP_LIST_MS).min(LIST_AT_LEAST_EVERY)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_expensive_list_is_made_less_often() {
-        let every = |ms| interval(Duration::from_millis(ms)).as_secs();
-        assert_eq!(
-            [every(0), every(30), every(60), every(90), every(5000)],
-            [10, 10, 20, 30, 30]
-        );
     }
 }

@@ -174,6 +174,19 @@ fn list(
     Ok(())
 }
 
+/// Who may write into the spec folder shall not read through it what only the controller may read: a complaint quotes
+/// the file it is about. The rule is that of `protected_symlinks`.
+fn may_follow(path: &Path, target: &Metadata) -> Result<(), String> {
+    let Ok(link) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    let trusted = [target.uid(), 0, rustix::process::geteuid().as_raw()];
+    if !link.is_symlink() || trusted.contains(&link.uid()) {
+        return Ok(());
+    }
+    Err("it is a link to a file of another owner".to_owned())
+}
+
 /// Reads one file; `None`: it is not a file, or no longer there.
 fn look(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, Contents)> {
     let unreadable = |error: &io::Error| {
@@ -187,6 +200,9 @@ fn look(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, Conten
     };
     if !meta.is_file() {
         return None;
+    }
+    if let Err(why) = may_follow(path, &meta) {
+        return Some((Stamp::of(&meta), Contents::Unreadable(why)));
     }
     let stamp = Stamp::of(&meta);
     if let Some(known) = known
@@ -241,6 +257,28 @@ mod tests {
         ] {
             assert_eq!(is_spec_name(name), counts, "{name}");
         }
+    }
+
+    #[test]
+    fn a_link_of_somebody_else_does_not_show_what_only_the_controller_may_read() {
+        // Only root can make a link in another's name; whoever else runs this sees their own links followed below.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let specs = dir.path().join("specs");
+        std::fs::create_dir(&specs).unwrap();
+        std::fs::write(dir.path().join("secret"), "root: x").unwrap();
+        for (name, owner) in [("own.e2e.yaml", 0), ("other.e2e.yaml", 4321)] {
+            std::os::unix::fs::symlink("../secret", specs.join(name)).unwrap();
+            std::os::unix::fs::lchown(specs.join(name), Some(owner), None).unwrap();
+        }
+        let scan = Scanner::new(specs).scan(|_| false).unwrap();
+        let contents = |name: &str| &scan.files[Path::new(name)];
+        assert!(matches!(contents("own.e2e.yaml"), Contents::Text(_)));
+        assert!(
+            matches!(contents("other.e2e.yaml"), Contents::Unreadable(why) if why.contains("another owner"))
+        );
     }
 
     #[test]
