@@ -110,6 +110,8 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         accepted: accepted.map(AsRef::as_ref),
         rejected: rejected.filter(|_| !outlook.down.contains_key(env)),
         warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
+        orders: &outlook.orders,
+        outages: outlook.world.outages(),
         specs_gone: outlook.specs.unavailable.as_deref(),
         engine: EngineView {
             reachable: outlook.world.reachable(),

@@ -8,6 +8,7 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
+use argus_core::time::Timestamp;
 use futures::stream::BoxStream;
 
 pub mod contract;
@@ -60,6 +61,19 @@ pub struct LogQuery {
     pub follow: bool,
     /// With the engine's time in front.
     pub timestamps: bool,
+    /// Nothing older, to the second.
+    pub since: Option<Timestamp>,
+    /// One stream only.
+    pub only: Option<Stream>,
+}
+
+/// One of the two streams that a process writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
 }
 
 /// One line of output.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort, ServiceName};
 use crate::memory::expectation::RELIST_WITHIN;
-use crate::memory::{Memory, Proof};
+use crate::memory::{Memory, Proof, notice};
 use crate::observed::{Observed, World};
+use crate::orders::Orders;
 use crate::outcome::{ActError, Done};
 use crate::plan::port::{Assignment, Claims};
 use crate::plan::render::Rendered;
@@ -38,6 +39,8 @@ pub struct Inputs<'a> {
     pub world: &'a World,
     /// Verdicts of the probes.
     pub health: &'a HealthBook,
+    /// What people and agents asked for.
+    pub orders: &'a Orders,
     /// The time.
     pub now: Timestamp,
 }
@@ -64,6 +67,7 @@ pub struct Brain {
     health: HealthBook,
     /// A spec came, changed or went: images may be wanted by nobody any more.
     specs_changed: bool,
+    orders: Orders,
 }
 
 /// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
@@ -86,6 +90,7 @@ impl Brain {
             cache: BTreeMap::new(),
             health: HealthBook::new(),
             specs_changed: false,
+            orders: Orders::default(),
         }
     }
 
@@ -110,6 +115,10 @@ impl Brain {
         }
         self.forget_the_old(inputs);
         self.take_health(inputs);
+        if self.orders != *inputs.orders {
+            self.orders.clone_from(inputs.orders);
+            self.stale_all();
+        }
         let nothing = Arc::new(Observed::default());
         let envs: BTreeSet<EnvName> = inputs
             .specs
@@ -123,7 +132,12 @@ impl Brain {
                 env,
                 inputs.specs.get(env).map(AsRef::as_ref),
                 observed,
-                inputs.now,
+                &notice::Context {
+                    health: inputs.health,
+                    outages: inputs.world.outages(),
+                    orders: inputs.orders,
+                    now: inputs.now,
+                },
             );
         }
         let mut claims = self.claims();
@@ -299,6 +313,7 @@ impl Brain {
             ports: &cached.ports,
             rendered: &cached.rendered,
             site: &self.site,
+            orders: inputs.orders,
             now: inputs.now,
         });
         for step in &plan.steps {

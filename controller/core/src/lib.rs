@@ -3,10 +3,12 @@
 pub mod backoff;
 pub mod brain;
 pub mod desired;
+pub mod diagnose;
 pub mod ident;
 pub mod labels;
 pub mod memory;
 pub mod observed;
+pub mod orders;
 pub mod outcome;
 pub mod plan;
 pub mod probe;

@@ -1,12 +1,14 @@
 //! The only past the brain keeps: what was tried, what came of it, and what is expected to be seen.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::desired::Desired;
+use crate::diagnose::Ending;
 use crate::ident::{ContainerId, EnvName, HostPort, ResourceName, Revision, ServiceName, SpecHash};
-use crate::outcome::PortRefusal;
+use crate::outcome::{Evidence, PortRefusal};
 use crate::plan::{Failure, PortKey, PortMap, Subject};
 use crate::time::Timestamp;
 
@@ -37,6 +39,8 @@ pub struct Memory {
     pub stopped_by_us: BTreeSet<ContainerId>,
     /// Containers that the engine, looked at closely, says are not ours: their labels came with their image.
     pub not_ours: BTreeSet<ContainerId>,
+    /// When services were started again after a failure, over all environments; those of the last minute.
+    pub restarts: Vec<Timestamp>,
     /// Volumes that were created or found; one without our labels is never seen, and never ours to remove.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
 }
@@ -53,6 +57,8 @@ pub struct EnvMemory {
     pub wanted: PortMap,
     /// By service.
     pub services: BTreeMap<ServiceName, ServiceMemory>,
+    /// Failures during tests, oldest first, bounded.
+    pub disturbances: Vec<Disturbance>,
     /// Whether its last accepted file wants the volumes to go with it.
     pub delete_volumes: Option<bool>,
     /// The last revision that became Ready.
@@ -69,6 +75,12 @@ pub struct ServiceMemory {
     pub deaths: Vec<Death>,
     /// Starts that followed a death, at this revision.
     pub restarts: u32,
+    /// Failures so far; the newest has this number.
+    pub incarnation: u64,
+    /// When its probe went from healthy to unhealthy or back, oldest first, bounded.
+    pub flips: Vec<Timestamp>,
+    /// What its probe said last, when that was decided.
+    pub verdict: Option<crate::probe::Verdict>,
     /// Hash of the one-shot that exited with 0.
     pub completed: Option<SpecHash>,
     /// The run whose end was forgiven: it is not counted when it is seen again.
@@ -77,7 +89,7 @@ pub struct ServiceMemory {
     pub by_hand: Option<Timestamp>,
 }
 
-/// One end of a container that nobody asked for.
+/// One failure: an end of a container that nobody asked for, or a probe that failed past its retries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Death {
@@ -91,6 +103,90 @@ pub struct Death {
     pub exit_code: i64,
     /// The engine's flag.
     pub oom_killed: bool,
+    /// The kernel told of want of memory during this run.
+    #[serde(default)]
+    pub oom_event: bool,
+    /// How it failed.
+    #[serde(default)]
+    pub ending: Ending,
+    /// What the container was made from; another hash is another try.
+    #[serde(default)]
+    pub hash: Option<SpecHash>,
+    /// Which failure of the service it is, from 1; names its evidence.
+    #[serde(default)]
+    pub number: u64,
+    /// Memory limit in bytes; `None`: none.
+    #[serde(default)]
+    pub memory_limit: Option<u64>,
+    /// What the engine said of it.
+    #[serde(default)]
+    pub error: String,
+    /// What it left; `None` until it was taken.
+    #[serde(default)]
+    pub evidence: Option<Evidence>,
+    /// A later run was seen.
+    #[serde(default)]
+    pub answered: bool,
+}
+
+impl Death {
+    /// A death of which nothing is known but when.
+    pub fn of(container: ContainerId, at: Timestamp) -> Self {
+        Self {
+            container,
+            started_at: None,
+            at,
+            exit_code: 0,
+            oom_killed: false,
+            oom_event: false,
+            ending: Ending::Exited,
+            hash: None,
+            number: 0,
+            memory_limit: None,
+            error: String::new(),
+            evidence: None,
+            answered: false,
+        }
+    }
+
+    /// How long it ran.
+    pub fn ran_for(&self) -> Duration {
+        self.started_at
+            .map_or(Duration::ZERO, |start| self.at.since(start))
+    }
+
+    /// The most memory it used, in bytes; the limit at least, where that ended it.
+    pub fn peak(&self) -> Option<u64> {
+        let measured = self.evidence.as_ref().and_then(|evidence| evidence.memory_peak);
+        let reached = self.memory_limit.filter(|_| self.oom_killed || self.oom_event);
+        measured.max(reached)
+    }
+}
+
+/// A failure while a test held a lease on its environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disturbance {
+    /// The test case.
+    pub case: String,
+    /// The service.
+    pub service: ServiceName,
+    /// Which failure of the service.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Whose doing it was.
+    pub blame: Blame,
+}
+
+/// Whose doing a failure during a test was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Blame {
+    /// The engine's, or that of somebody beside the test.
+    Infra,
+    /// That of the tested service itself.
+    Test,
 }
 
 /// An act that has not come back.

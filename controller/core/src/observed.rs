@@ -27,6 +27,8 @@ pub enum Sighting {
     ListDone,
     /// Somebody other than us asked the engine to stop or kill this container.
     Stopped(ContainerId, Timestamp),
+    /// The kernel told of want of memory in this container.
+    OutOfMemory(ContainerId, Timestamp),
     /// The engine does not answer; everything known is from before this.
     Lost(Timestamp, String),
     /// The engine answers again (the first time, too).
@@ -87,6 +89,9 @@ pub struct Container {
     pub facts: Option<Facts>,
     /// A stop or kill through the API that was not ours, since the last start.
     pub stopped_by_other: Option<Timestamp>,
+    /// The kernel told of want of memory in it, since the last start.
+    #[serde(default)]
+    pub oom_at: Option<Timestamp>,
 }
 
 impl Container {

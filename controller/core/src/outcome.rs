@@ -1,6 +1,6 @@
 //! What came of an act, sorted by what happens next rather than by how the engine worded it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,24 @@ pub enum Done {
     Container(ContainerId),
     /// A network was created or adopted.
     Network(NetworkId),
+    /// What a failed container left was taken.
+    Evidence(Box<Evidence>),
+}
+
+/// What a run left behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Evidence {
+    /// Its last lines on stdout, oldest first.
+    pub stdout: Vec<String>,
+    /// Its last lines on stderr, oldest first.
+    pub stderr: Vec<String>,
+    /// The most memory it used, in bytes, as far as that was measured.
+    pub memory_peak: Option<u64>,
+    /// What its probe found when it was asked once more, by what was asked.
+    pub questions: BTreeMap<String, String>,
+    /// What could not be taken, and why.
+    pub missing: Vec<String>,
 }
 
 /// Why an act was not carried out, or why nobody knows.

@@ -12,6 +12,7 @@ use crate::ident::{
 };
 use crate::memory::{EnvMemory, Memory};
 use crate::observed::{Observed, Outage};
+use crate::orders::Orders;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
@@ -22,9 +23,11 @@ pub mod forecast;
 pub mod image;
 mod network;
 pub mod port;
-mod ready;
+pub(crate) mod ready;
 pub mod render;
+mod restraint;
 mod service;
+pub mod storm;
 mod stray;
 pub mod text;
 mod volume;
@@ -172,6 +175,8 @@ pub struct PlanInput<'a> {
     pub rendered: &'a render::Rendered,
     /// Who we are.
     pub site: &'a Site,
+    /// What people and agents asked for.
+    pub orders: &'a Orders,
     /// The time.
     pub now: Timestamp,
 }
@@ -259,6 +264,8 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         image::plan(input, &accepted.desired, &mut plan);
     }
     stray::plan(input, &mut plan);
+    restraint::apply(input, &mut plan);
+    storm::hold_back(&mut plan, &input.memory.restarts, input.now);
     plan
 }
 

@@ -11,7 +11,8 @@ use crate::time::Timestamp;
 pub type HealthBook = BTreeMap<ContainerId, Health>;
 
 /// What the probes of one container say.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Health {
     /// The verdict.
     pub verdict: Verdict,
@@ -21,13 +22,20 @@ pub struct Health {
     pub started_at: Option<Timestamp>,
     /// What the last probe said, cut to 4 KiB.
     pub output: String,
+    /// What the last probes said before this verdict, oldest first.
+    pub recent: Vec<String>,
+    /// Nobody answered at all, which is worse than a bad answer.
+    pub dead: bool,
+    /// More than half of the last probes failed although it was healthy in between.
+    pub unsteady: bool,
 }
 
 /// A probe's verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Not decided.
+    #[default]
     Starting,
     /// Enough successes in a row.
     Healthy,

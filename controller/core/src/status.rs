@@ -10,7 +10,8 @@ use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus}
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort};
 use crate::memory::{EnvMemory, Refused};
-use crate::observed::Observed;
+use crate::observed::{Observed, Outage};
+use crate::orders::Orders;
 use crate::plan::{Plan, Subject};
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
@@ -19,6 +20,7 @@ mod condition;
 mod error;
 mod phase;
 mod port;
+mod redact;
 mod service;
 mod state;
 mod wait;
@@ -41,10 +43,14 @@ pub struct StatusInput<'a> {
     pub rejected: Option<Rejection<'a>>,
     /// Complaints about an accepted file: warnings.
     pub warnings: &'a [Complaint],
+    /// What people and agents asked for.
+    pub orders: &'a Orders,
     /// Why the spec folder cannot be read; `None` when it can.
     pub specs_gone: Option<&'a str>,
     /// The engine as last seen.
     pub engine: EngineView<'a>,
+    /// Recent times without an engine.
+    pub outages: &'a [Outage],
     /// What of the environment is there.
     pub observed: &'a Observed,
     /// What is done and waited for; `None` before the first turn.
@@ -124,6 +130,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .accepted
             .map(|accepted| accepted.desired.notes.clone())
             .unwrap_or_default(),
+        restarts_during_run: restarts_during_run(input),
         mode: input.mode,
         stale: !input.engine.synced,
         ..EnvironmentStatus::default()
@@ -151,6 +158,19 @@ pub fn spec_errors(
     at: Timestamp,
 ) -> Vec<StructuredError> {
     error::of_spec(environment, rejection, at)
+}
+
+/// Of the test that runs, or ran last.
+fn restarts_during_run(input: &StatusInput<'_>) -> u32 {
+    let all = &input.memory.disturbances;
+    let running = input
+        .orders
+        .lease(input.env, input.now)
+        .map(|lease| lease.case.as_str());
+    let Some(case) = running.or_else(|| all.last().map(|last| last.case.as_str())) else {
+        return 0;
+    };
+    u32::try_from(all.iter().filter(|found| found.case == case).count()).unwrap_or(u32::MAX)
 }
 
 fn project(input: &StatusInput<'_>) -> String {

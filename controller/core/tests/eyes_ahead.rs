@@ -38,6 +38,7 @@ fn container(state: ContainerState, started_at: Option<i64>) -> Sighting {
             config: Config::default(),
         }),
         stopped_by_other: None,
+        oom_at: None,
     })))
 }
 

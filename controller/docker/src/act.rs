@@ -10,6 +10,7 @@ use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
 
 use crate::Shared;
+use crate::evidence;
 use crate::image;
 
 /// Carries out one act. What is already so is success.
@@ -30,6 +31,14 @@ pub(crate) async fn carry_out(shared: &Shared, act: &Act, progress: &dyn Progres
         Act::PullImage { reference } => image::pull::pull(shared, reference, progress).await,
         Act::BuildImage(build) => image::build::build(shared, build, progress).await,
         Act::CreateContainer { name, spec } => container::create(shared, name, spec).await,
+        Act::KeepEvidence { id, since, port, .. } => {
+            let run = evidence::Run {
+                id,
+                since: *since,
+                port: *port,
+            };
+            evidence::take(shared, run).await
+        }
         Act::StartContainer { id } => container::start(shared, id).await,
         Act::StopContainer { id, grace } => container::stop(shared, id, *grace).await,
         Act::UnpauseContainer { id } => container::unpause(shared, id).await,

@@ -38,6 +38,7 @@ pub(crate) fn listed(summary: models::ContainerSummary) -> Option<Listed> {
             networks: attachments(networks),
             facts: None,
             stopped_by_other: None,
+            oom_at: None,
         },
         health: summary.status.as_deref().and_then(health_in_status),
     })
@@ -74,6 +75,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         networks: attachments(found.network_settings.and_then(|settings| settings.networks)),
         facts: Some(facts),
         stopped_by_other: None,
+        oom_at: None,
     })
 }
 

@@ -10,6 +10,7 @@ mod connect;
 mod create;
 mod dirty;
 mod error;
+mod evidence;
 mod exec;
 mod grip;
 mod image;
@@ -18,6 +19,7 @@ mod listeners;
 mod logs;
 mod own_stops;
 mod ownership;
+mod peaks;
 mod watch;
 
 use std::sync::Arc;
@@ -39,6 +41,7 @@ use connect::Connection;
 use grip::Grip;
 use own_stops::OwnStops;
 use ownership::{ImageLabels, Own};
+use peaks::Peaks;
 
 /// A log filter that keeps the client below the level at which it prints request bodies.
 pub const QUIET_LOG: &str = "bollard=info";
@@ -60,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) own_stops: OwnStops,
     pub(crate) grip: Grip,
     pub(crate) own: Own,
+    pub(crate) peaks: Peaks,
     pub(crate) image_labels: ImageLabels,
 }
 
@@ -74,6 +78,7 @@ impl Docker {
                 own_stops: OwnStops::default(),
                 grip: Grip::default(),
                 own: Own::default(),
+                peaks: Peaks::default(),
                 image_labels: ImageLabels::default(),
             }),
         }

@@ -2,9 +2,10 @@
 
 mod lines;
 
-use argus_backend::{LogLine, LogQuery};
+use argus_backend::{LogLine, LogQuery, Stream};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActError;
+use argus_core::time::Timestamp;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::query_parameters::LogsOptionsBuilder;
@@ -27,8 +28,9 @@ pub(crate) fn lines(
         Err(unreachable) => return stream::once(async { Err(unreachable) }).boxed(),
     };
     let options = LogsOptionsBuilder::default()
-        .stdout(true)
-        .stderr(true)
+        .stdout(query.only != Some(Stream::Stderr))
+        .stderr(query.only != Some(Stream::Stdout))
+        .since(query.since.map_or(0, whole_seconds))
         .follow(query.follow)
         .timestamps(query.timestamps)
         .tail(
@@ -51,6 +53,10 @@ pub(crate) fn lines(
         Some((line, reader))
     })
     .boxed()
+}
+
+fn whole_seconds(at: Timestamp) -> i32 {
+    i32::try_from(at.0.div_euclid(1000)).unwrap_or(0)
 }
 
 struct Reader {

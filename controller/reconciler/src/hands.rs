@@ -14,10 +14,12 @@ use crate::clock::Clock;
 use crate::state::{StateDir, write_private};
 use crate::supervise::crew::{Crew, Lost};
 
+pub mod archive;
 pub mod deadline;
 pub mod gate;
 pub mod progress;
 
+use archive::Archive;
 pub use deadline::Deadlines;
 use gate::{Class, Gate};
 pub use progress::Board;
@@ -41,6 +43,7 @@ pub struct Hands<B> {
     gate: Gate,
     board: watch::Sender<Board>,
     state: StateDir,
+    archive: Archive,
     clock: Clock,
     crew: Crew<(Step, Timestamp), Result<Done, ActError>>,
 }
@@ -54,6 +57,7 @@ impl<B: Backend> Hands<B> {
             deadlines,
             gate: Gate::default(),
             board,
+            archive: Archive::new(state.clone(), clock),
             state,
             clock,
             crew: Crew::default(),
@@ -74,9 +78,14 @@ impl<B: Backend> Hands<B> {
         let deadline = self.deadlines.of(&step.act);
         let log = log_of(&step.act, &self.state);
         let act = step.act.clone();
+        let (archive, step_kept) = (self.archive.clone(), step.clone());
         let job = async move {
             let _permit = gate.enter(Class::of(&act)).await;
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
+            let outcome = match outcome {
+                Ok(Done::Evidence(found)) => Ok(Done::Evidence(archive.keep(&step_kept, found).await)),
+                other => other,
+            };
             if let Some(path) = log {
                 keep_log(path, teller.log(), outcome.as_ref().err()).await;
             }
@@ -134,6 +143,7 @@ fn log_of(act: &Act, state: &StateDir) -> Option<std::path::PathBuf> {
         | Act::UnpauseContainer { .. }
         | Act::RenameContainer { .. }
         | Act::RemoveContainer { .. }
+        | Act::KeepEvidence { .. }
         | Act::ConnectNetwork { .. }
         | Act::DisconnectNetwork { .. } => None,
     }

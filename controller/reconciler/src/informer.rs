@@ -52,7 +52,8 @@ fn take(world: &mut World, sighting: Sighting) -> bool {
         | Sighting::ListDone
         | Sighting::Saw(_)
         | Sighting::Gone(_)
-        | Sighting::Stopped(..) => false,
+        | Sighting::Stopped(..)
+        | Sighting::OutOfMemory(..) => false,
     };
     world.apply(sighting);
     worth

@@ -7,6 +7,7 @@ use argus_core::brain::Site;
 use argus_core::ident::{EnvName, Revision};
 use argus_core::memory::Memory;
 use argus_core::observed::World;
+use argus_core::orders::Orders;
 use argus_core::plan::{Plan, WaitingOn};
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
@@ -36,6 +37,8 @@ pub struct Outlook {
     pub memory: Arc<Memory>,
     /// What pulls and builds say.
     pub progress: Arc<Board>,
+    /// What people and agents asked for.
+    pub orders: Arc<Orders>,
     /// Environments that a person took down, and the revision they are down at.
     pub down: Arc<BTreeMap<EnvName, Revision>>,
 }
@@ -66,6 +69,7 @@ impl Outlook {
             plans: Arc::default(),
             memory: Arc::new(memory),
             progress: Arc::default(),
+            orders: Arc::default(),
             down: Arc::default(),
         }
     }
@@ -95,15 +99,19 @@ impl Outlook {
             && same(&self.plans, &other.plans)
             && same(&self.memory, &other.memory)
             && same(&self.progress, &other.progress)
+            && same(&self.orders, &other.orders)
             && same(&self.down, &other.down)
     }
 
     /// The mode that follows from the parts.
     pub(crate) fn mode_of(specs: &SpecBook, world: &World, plans: &BTreeMap<EnvName, Arc<Plan>>) -> Mode {
         let gave_up = |plan: &Arc<Plan>| {
-            plan.waits
-                .iter()
-                .any(|wait| matches!(wait.on, WaitingOn::GaveUp { .. }))
+            plan.waits.iter().any(|wait| {
+                matches!(
+                    wait.on,
+                    WaitingOn::GaveUp { .. } | WaitingOn::Halted { .. } | WaitingOn::NotRunnable { .. }
+                )
+            })
         };
         if !world.reachable() {
             Mode::Minimal

@@ -177,7 +177,7 @@ async fn ask<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> Answ
         match (&target.probe.kind, target.address) {
             (ProbeKind::Http { path, .. }, Some(address)) => http::probe(address, path).await,
             (ProbeKind::Tcp { .. }, Some(address)) => tcp::probe(address).await,
-            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => Answer::bad(format!(
+            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => Answer::none(format!(
                 "port {port} is not published and the container has no address"
             )),
             (ProbeKind::Exec { command }, _) => exec::probe(backend, id, command).await,
@@ -186,7 +186,7 @@ async fn ask<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> Answ
     };
     match tokio::time::timeout(target.probe.timeout, question).await {
         Ok(answer) => answer,
-        Err(_) => Answer::bad(format!(
+        Err(_) => Answer::none(format!(
             "no answer within {} s",
             target.probe.timeout.as_secs_f32()
         )),

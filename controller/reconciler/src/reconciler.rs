@@ -10,6 +10,7 @@ use argus_core::desired::Accepted;
 use argus_core::ident::{EnvName, Revision};
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::World;
+use argus_core::orders::Orders;
 use argus_core::plan::Plan;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
@@ -34,6 +35,8 @@ pub struct Remembered {
     pub environments: BTreeMap<EnvName, EnvMemory>,
     /// What a person took down, and the revision it is down at.
     pub down: BTreeMap<EnvName, Revision>,
+    /// Holds and test leases.
+    pub orders: Orders,
 }
 
 /// The facts that the reconciler listens to.
@@ -54,6 +57,7 @@ pub(crate) struct Reconciler<B> {
     clock: Clock,
     facts: Facts,
     down: BTreeMap<EnvName, Revision>,
+    orders: Orders,
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     outlooks: watch::Sender<Arc<Outlook>>,
     remembered: watch::Sender<Remembered>,
@@ -81,7 +85,11 @@ impl<B: Backend> Reconciler<B> {
         outlooks: watch::Sender<Arc<Outlook>>,
         remembered: watch::Sender<Remembered>,
     ) -> Self {
-        let (board, down) = (hands.board(), remembered.borrow().down.clone());
+        let board = hands.board();
+        let (down, orders) = {
+            let kept = remembered.borrow();
+            (kept.down.clone(), kept.orders.clone())
+        };
         let plans = Arc::default();
         Self {
             brain,
@@ -91,6 +99,7 @@ impl<B: Backend> Reconciler<B> {
             clock,
             facts,
             down,
+            orders,
             plans,
             outlooks,
             remembered,
@@ -155,6 +164,7 @@ impl<B: Backend> Reconciler<B> {
         self.lift(&specs);
         let standing = self.standing(&specs);
         let now = self.clock.now();
+        self.orders.expire(now);
         let span = tracing::debug_span!("turn", why, now = now.0);
         let turn = span.in_scope(|| {
             self.brain.turn(&Inputs {
@@ -162,6 +172,7 @@ impl<B: Backend> Reconciler<B> {
                 scanned: specs.scanned,
                 world: &world,
                 health: &health,
+                orders: &self.orders,
                 now,
             })
         });
@@ -176,7 +187,7 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.remember();
-        turn.wake_at
+        [turn.wake_at, self.orders.next_end()].into_iter().flatten().min()
     }
 
     fn take_in(&mut self, finished: &Finished) {
@@ -257,6 +268,7 @@ impl<B: Backend> Reconciler<B> {
             plans: self.plans.clone(),
             memory: shared(&last.memory, self.brain.memory()),
             progress: shared(&last.progress, &progress),
+            orders: shared(&last.orders, &self.orders),
             down: shared(&last.down, &self.down),
         };
         if !outlook.says_the_same_as(&last) {
@@ -267,11 +279,13 @@ impl<B: Backend> Reconciler<B> {
     fn remember(&self) {
         let Memory { environments, .. } = self.brain.memory();
         self.remembered.send_if_modified(|kept| {
-            let differs = kept.environments != *environments || kept.down != self.down;
+            let differs =
+                kept.environments != *environments || kept.down != self.down || kept.orders != self.orders;
             if differs {
                 *kept = Remembered {
                     environments: environments.clone(),
                     down: self.down.clone(),
+                    orders: self.orders.clone(),
                 };
             }
             differs

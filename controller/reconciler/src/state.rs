@@ -56,6 +56,7 @@ impl StateDir {
             (dir.environments(), 0o755),
             (dir.private(), 0o700),
             (dir.builds(), 0o700),
+            (dir.evidence(), 0o700),
         ] {
             let made = std::fs::DirBuilder::new()
                 .recursive(true)
@@ -109,6 +110,19 @@ impl StateDir {
         };
         let name: String = image.chars().take(160).map(tame).collect();
         self.builds().join(format!("{name}.log"))
+    }
+
+    /// Folder of what failed runs left.
+    pub fn evidence(&self) -> PathBuf {
+        self.private().join("evidence")
+    }
+
+    /// Folder of what one failed run left.
+    pub fn incarnation(&self, environment: &str, service: &str, number: u64) -> PathBuf {
+        self.evidence()
+            .join(environment)
+            .join(service)
+            .join(number.to_string())
     }
 
     /// The controller's identity.

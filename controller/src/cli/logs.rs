@@ -71,6 +71,7 @@ impl Logs {
             tail: self.tail,
             follow: self.follow,
             timestamps: self.timestamps,
+            ..LogQuery::default()
         };
         let width = sources.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let many = sources.len() > 1;

@@ -8,6 +8,7 @@ use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
+use argus_core::orders::Orders;
 use argus_core::plan::{self as core, Subject};
 use argus_core::probe::HealthBook;
 use argus_core::status::words;
@@ -124,6 +125,7 @@ async fn roads(
     let (brain, now) = (Brain::new(site, memory), clock::now());
     let health = HealthBook::new();
     let inputs = Inputs {
+        orders: &Orders::default(),
         specs: &specs,
         scanned: true,
         world: &world,

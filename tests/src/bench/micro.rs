@@ -11,6 +11,7 @@ use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::{ContainerState, Object, Sighting, World};
+use argus_core::orders::Orders;
 use argus_core::plan::forecast::pretend;
 use argus_core::plan::{PortMap, render};
 use argus_core::probe::{Health, HealthBook, Verdict};
@@ -86,6 +87,7 @@ impl House {
 
     fn turn(&self, brain: &mut Brain) -> Turn {
         brain.turn(&Inputs {
+            orders: &Orders::default(),
             specs: &self.specs,
             scanned: true,
             world: &self.world,
@@ -126,7 +128,7 @@ impl House {
                 verdict: Verdict::Healthy,
                 since: self.now,
                 started_at: container.facts.as_ref().and_then(|facts| facts.started_at),
-                output: String::new(),
+                ..Health::default()
             };
             self.health.entry(container.id.clone()).or_insert(seen);
         }

@@ -207,6 +207,8 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
 
 /// Counts the calls of a controller behind a proxy; none is timed meanwhile.
 fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
+    // A new subscription replays the last seconds, in which the containers of the part before went.
+    wait::all_the_while(Duration::from_secs(4), "the engine answers", || engine.answers());
     let home = engine.scratch(&format!("calls{count}"));
     let proxy = Proxy::start(&home.join("p.sock"), &engine.socket());
     let options = RunOptions {
@@ -269,23 +271,19 @@ fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
 /// The process of a controller: the one whose command line names its state folder.
 fn pid_of(controller: &Controller<'_>) -> String {
     let state = controller.state.display().to_string();
-    let found = fs::read_dir("/proc")
-        .expect("procfs")
-        .filter_map(Result::ok)
-        .find(|entry| {
-            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).into_owned();
-            line.split('\0').any(|word| word == state)
-                && line
-                    .split('\0')
-                    .next()
-                    .is_some_and(|word| word.ends_with("argus"))
-        });
-    found
-        .expect("argus runs")
-        .file_name()
-        .to_string_lossy()
-        .into_owned()
+    // Its process begins as the `nsenter` that becomes it.
+    controller.wait_until(LIMIT, "the process of argus", || {
+        let found = fs::read_dir("/proc")
+            .expect("procfs")
+            .filter_map(Result::ok)
+            .find(|entry| {
+                let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).into_owned();
+                let mut words = line.split('\0');
+                words.next().is_some_and(|word| word.ends_with("argus")) && words.any(|word| word == state)
+            });
+        found.map(|entry| entry.file_name().to_string_lossy().into_owned())
+    })
 }
 
 fn rss(pid: &str) -> f64 {

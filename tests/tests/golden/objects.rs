@@ -137,6 +137,7 @@ pub(crate) fn container(
         networks: networks(desired, spec, options, state)?,
         facts: (!options.has("bare")).then_some(facts),
         stopped_by_other: options.time("stopped", now),
+        oom_at: options.time("oom-event", now),
     })
 }
 

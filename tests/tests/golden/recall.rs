@@ -2,6 +2,7 @@
 
 use argus_core::ident::ContainerId;
 use argus_core::memory::{Death, ImageMemory, Refused};
+use argus_core::outcome::Evidence;
 use argus_core::plan::image;
 
 use crate::error;
@@ -18,15 +19,24 @@ impl Stage {
                 let (env, service) = self.address(service)?;
                 let at = moment(self.now, at);
                 let ran = Options(rest.to_vec()).get("ran").unwrap_or("1s").to_owned();
-                let death = Death {
-                    container: ContainerId::new("c1").map_err(|why| why.to_string())?,
-                    started_at: Some(moment(at, &format!("-{ran}"))),
-                    at,
-                    exit_code: 1,
-                    oom_killed: false,
-                };
+                let container = ContainerId::new("c1").map_err(|why| why.to_string())?;
                 let kept = self.memory.environments.entry(env).or_default();
-                kept.services.entry(service).or_default().deaths.push(death);
+                let kept = kept.services.entry(service).or_default();
+                let options = Options(rest.to_vec());
+                kept.incarnation += 1;
+                kept.deaths.push(Death {
+                    started_at: Some(moment(at, &format!("-{ran}"))),
+                    exit_code: options
+                        .get("exit")
+                        .and_then(|code| code.parse().ok())
+                        .unwrap_or(1),
+                    number: kept.incarnation,
+                    evidence: (!options.has("bare")).then(|| Evidence {
+                        stderr: options.get("said").map(str::to_owned).into_iter().collect(),
+                        ..Evidence::default()
+                    }),
+                    ..Death::of(container, at)
+                });
             }
             ["completed", service] => {
                 let (env, service) = self.address(service)?;

@@ -10,6 +10,7 @@ use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
 use argus_core::memory::Memory;
 use argus_core::observed::{Network, Object, ObjectId, Sighting, Volume, World};
+use argus_core::orders::Orders;
 use argus_core::outcome::Done;
 use argus_core::plan::{Act, Plan, PortMap, port, text};
 use argus_core::probe::{Health, HealthBook, Verdict};
@@ -284,6 +285,7 @@ impl Stage {
                 since,
                 started_at,
                 output,
+                ..Health::default()
             },
         );
         Ok(())
@@ -291,6 +293,7 @@ impl Stage {
 
     fn turn(&mut self) -> Turn {
         let inputs = Inputs {
+            orders: &Orders::default(),
             specs: &self.specs,
             scanned: self.scanned,
             world: &self.world,

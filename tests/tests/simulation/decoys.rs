@@ -94,5 +94,6 @@ pub(crate) fn container(
             config: Config::default(),
         }),
         stopped_by_other: None,
+        oom_at: None,
     }
 }

@@ -9,6 +9,7 @@ use argus_core::desired::Condition;
 use argus_core::ident::{HostPort, Protocol};
 use argus_core::memory::Memory;
 use argus_core::observed::{ContainerState, Object, Sighting, World};
+use argus_core::orders::Orders;
 use argus_core::plan::WaitingOn;
 use argus_core::plan::forecast::pretend;
 use argus_core::probe::{Health, HealthBook, Verdict};
@@ -92,6 +93,7 @@ fn rounds_to_rest(stage: &Stage) -> usize {
     world.apply(Sighting::ListDone);
     for round in 0..1_000 {
         let turn = brain.turn(&Inputs {
+            orders: &Orders::default(),
             specs: &stage.specs,
             scanned: true,
             world: &world,
@@ -143,7 +145,7 @@ fn finish_runs(stage: &Stage, world: &mut World, health: &mut HealthBook) -> boo
                 verdict: Verdict::Healthy,
                 since: START,
                 started_at,
-                output: String::new(),
+                ..Health::default()
             };
             health.insert(container.id.clone(), seen);
             ran = true;

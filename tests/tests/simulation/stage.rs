@@ -10,6 +10,7 @@ use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, HostPort};
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::{Container, ContainerState, World};
+use argus_core::orders::Orders;
 use argus_core::plan::{Step, Subject, WaitingOn};
 use argus_core::probe::{Health, HealthBook, Verdict};
 use argus_core::time::Timestamp;
@@ -152,6 +153,7 @@ impl Stage {
     pub(crate) fn turn(&mut self) {
         self.probe();
         let inputs = Inputs {
+            orders: &Orders::default(),
             specs: &self.specs,
             scanned: self.scanned,
             world: &self.world,
@@ -215,7 +217,7 @@ impl Stage {
                     verdict: Verdict::Healthy,
                     since: now,
                     started_at,
-                    output: String::new(),
+                    ..Health::default()
                 };
                 self.health.insert(container.id.clone(), seen);
             }

@@ -6,7 +6,7 @@ use argus_core::ident::{ContainerId, HostPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::memory::expectation::is_up;
 use argus_core::observed::{Attachment, Config, Container, ContainerState, Facts, ObjectId};
-use argus_core::outcome::{ActError, Done, PortOwner, PortRefusal};
+use argus_core::outcome::{ActError, Done, Evidence, PortOwner, PortRefusal};
 use argus_core::plan::{Act, ContainerSpec};
 use argus_core::time::Timestamp;
 
@@ -55,6 +55,7 @@ impl Model {
                     Ok(Done::Ok)
                 }
             },
+            Act::KeepEvidence { id, .. } => self.evidence(id),
             Act::ConnectNetwork {
                 network,
                 container,
@@ -70,6 +71,16 @@ impl Model {
             changed,
         });
         came
+    }
+
+    /// What a run left: how it ended is all that it wrote.
+    fn evidence(&self, id: &ContainerId) -> Came {
+        let kept = self.containers.get(id).ok_or(ActError::Gone)?;
+        let line = format!("ended with {}", kept.code);
+        Ok(Done::Evidence(Box::new(Evidence {
+            stderr: if self.talkative { vec![line] } else { Vec::new() },
+            ..Evidence::default()
+        })))
     }
 
     fn fresh(&mut self) -> String {
@@ -129,6 +140,7 @@ impl Model {
             networks: BTreeMap::from([(spec.network.to_string(), at)]),
             facts: Some(facts_of(spec)),
             stopped_by_other: None,
+            oom_at: None,
         };
         self.containers.insert(
             id.clone(),

@@ -46,6 +46,8 @@ pub struct Model {
     pub(super) strangers: BTreeSet<HostPort>,
     /// Refusals name only the refused port, as where the host's ports cannot be looked at.
     pub(super) blind: bool,
+    /// Failed runs say how they ended, so that the same failure is seen to be the same.
+    pub(super) talkative: bool,
     pub(super) foreign: BTreeSet<ObjectId>,
     pub(super) calls: Vec<Call>,
     pub(super) changes: Vec<Sighting>,
@@ -63,6 +65,11 @@ pub(super) struct Kept {
 }
 
 impl Model {
+    /// From here on failed runs leave a last line.
+    pub fn talks(&mut self) {
+        self.talkative = true;
+    }
+
     /// An image that is on the engine.
     pub fn has_image(&mut self, reference: &str) {
         self.images.insert(reference.to_owned(), String::new());

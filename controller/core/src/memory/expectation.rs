@@ -64,11 +64,11 @@ impl Proof {
         match act {
             Act::CreateContainer { .. } => match done {
                 Done::Container(id) => Some(Self::Present(id.clone())),
-                Done::Ok | Done::Network(_) => None,
+                Done::Ok | Done::Network(_) | Done::Evidence(_) => None,
             },
             Act::CreateNetwork { .. } => match done {
                 Done::Network(id) => Some(Self::NetworkPresent(id.clone())),
-                Done::Ok | Done::Container(_) => None,
+                Done::Ok | Done::Container(_) | Done::Evidence(_) => None,
             },
             Act::StartContainer { id } => Some(Self::Started {
                 id: id.clone(),
@@ -86,7 +86,10 @@ impl Proof {
                 .map(|id| Self::Detached(id, network.clone())),
             Act::RemoveNetwork { id, .. } => Some(Self::NetworkAbsent(id.clone())),
             Act::RemoveVolume { name } => Some(Self::VolumeAbsent(name.to_string())),
-            Act::CreateVolume { .. } | Act::PullImage { .. } | Act::BuildImage(_) => None,
+            Act::KeepEvidence { .. }
+            | Act::CreateVolume { .. }
+            | Act::PullImage { .. }
+            | Act::BuildImage(_) => None,
         }
     }
 

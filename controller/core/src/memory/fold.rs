@@ -7,13 +7,16 @@ use crate::ident::ContainerId;
 use crate::memory::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::memory::{Expectation, ImageMemory, InFlight, Memory, Proof, Refused};
 use crate::observed::{Observed, World};
-use crate::outcome::{ActError, Done};
+use crate::outcome::{ActError, Done, Evidence};
 use crate::plan::{Act, Cause, Failure, Step, Subject};
 use crate::time::Timestamp;
 
 impl Memory {
     /// A step was handed out, decided on what was seen then.
     pub fn began(&mut self, step: &Step, observed: &Observed, now: Timestamp) {
+        if let (Act::StartContainer { .. }, Cause::Restart { .. }) = (&step.act, &step.because) {
+            self.restarts.push(now);
+        }
         let flying = InFlight {
             verb: step.act.verb(),
             since: now,
@@ -57,13 +60,16 @@ impl Memory {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         match (&step.act, &step.subject) {
-            (Act::StartContainer { id }, Subject::Service { environment, service }) => {
+            (Act::StartContainer { id } | Act::RemoveContainer { id, .. }, _) => {
                 self.stopped_by_us.remove(id);
-                let kept = self.environments.entry(environment.clone()).or_default();
-                let kept = kept.services.entry(service.clone()).or_default();
-                if let Cause::Restart { .. } = step.because {
-                    kept.restarts += 1;
-                }
+            }
+            (Act::KeepEvidence { number, .. }, subject) => {
+                let nothing = Evidence::default();
+                let evidence = match done {
+                    Done::Evidence(evidence) => evidence,
+                    Done::Ok | Done::Container(_) | Done::Network(_) => &nothing,
+                };
+                self.keep(subject, *number, evidence);
             }
             (Act::PullImage { .. } | Act::BuildImage(_), Subject::Image { key }) => {
                 self.images.insert(key.clone(), ImageMemory::Present);
@@ -73,9 +79,6 @@ impl Memory {
             }
             (Act::RemoveVolume { name }, Subject::Volume { environment, .. }) => {
                 self.volumes.remove(&(environment.clone(), name.clone()));
-            }
-            (Act::RemoveContainer { id, .. }, _) => {
-                self.stopped_by_us.remove(id);
             }
             _ => {}
         }
@@ -105,7 +108,37 @@ impl Memory {
         ended.max(facts.and_then(|facts| facts.started_at))
     }
 
+    /// Only the newest evidence is kept whole; of the others their last words, which tell whether they are the same.
+    fn keep(&mut self, subject: &Subject, number: u64, evidence: &Evidence) {
+        let Subject::Service { environment, service } = subject else {
+            return;
+        };
+        let kept = self
+            .environments
+            .get_mut(environment)
+            .and_then(|kept| kept.services.get_mut(service));
+        let Some(kept) = kept else { return };
+        for death in &mut kept.deaths {
+            if death.number == number {
+                death.evidence = Some(evidence.clone());
+            } else if let Some(older) = &mut death.evidence {
+                older.stdout.clear();
+                let all_but_last = older.stderr.len().saturating_sub(1);
+                older.stderr.drain(..all_but_last);
+            }
+        }
+    }
+
     fn failed(&mut self, step: &Step, error: &ActError, world: &World, now: Timestamp) {
+        if let Act::KeepEvidence { number, .. } = &step.act {
+            // It is asked for once: what cannot be had must not hold the restart up.
+            let evidence = Evidence {
+                missing: vec![error.to_string()],
+                ..Evidence::default()
+            };
+            self.keep(&step.subject, *number, &evidence);
+            return;
+        }
         if let (ActError::ImageMissing, Act::CreateContainer { spec, .. }) = (error, &step.act) {
             let key = crate::plan::image::key_of(&spec.image, &spec.build);
             if self.images.insert(key.clone(), ImageMemory::Missing) == Some(ImageMemory::Present) {
@@ -171,6 +204,7 @@ fn container_of(act: &Act) -> Option<&ContainerId> {
         | Act::UnpauseContainer { id }
         | Act::RenameContainer { id, .. }
         | Act::RemoveContainer { id, .. }
+        | Act::KeepEvidence { id, .. }
         | Act::ConnectNetwork { container: id, .. } => Some(id),
         Act::CreateNetwork { .. }
         | Act::RemoveNetwork { .. }

@@ -8,7 +8,7 @@ use crate::ident::EnvName;
 use crate::memory::Memory;
 use crate::observed::World;
 use crate::plan::port::REFUSAL_REMEMBERED;
-use crate::plan::{Subject, image};
+use crate::plan::{Subject, image, storm};
 use crate::time::Timestamp;
 
 impl Memory {
@@ -21,6 +21,7 @@ impl Memory {
     ) -> bool {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
+        self.restarts.retain(|at| *at + storm::WINDOW > now);
         let flying = !self.in_flight.is_empty();
         self.stopped_by_us
             .retain(|id| flying || world.container(id).is_some());

@@ -3,16 +3,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desired::{Accepted, Desired, PortStrategy, Service};
+use crate::diagnose::Ending;
 use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
 use crate::labels;
 use crate::memory::expectation::is_up;
-use crate::memory::{Death, EnvMemory, ImageMemory, Memory, ServiceMemory};
-use crate::observed::{Container, ContainerState, Observed};
-use crate::plan::{PortKey, Subject};
+use crate::memory::{Blame, Death, Disturbance, EnvMemory, ImageMemory, Memory, ServiceMemory, restart};
+use crate::observed::{Container, ContainerState, Observed, Outage};
+use crate::orders::Orders;
+use crate::plan::{PortKey, Subject, ready};
+use crate::probe::{HealthBook, Verdict};
 use crate::time::Timestamp;
 
 /// Deaths kept per service; the budget never needs more.
 const DEATHS_KEPT: usize = 16;
+/// More flips than any rule counts.
+const FLIPS_KEPT: usize = 16;
+/// Longer reports are of no use to anybody.
+const DISTURBANCES_KEPT: usize = 100;
+
+/// What is known beside the environment itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Verdicts of the probes.
+    pub health: &'a HealthBook,
+    /// Recent times without an engine.
+    pub outages: &'a [Outage],
+    /// What people and agents asked for.
+    pub orders: &'a Orders,
+    /// The time.
+    pub now: Timestamp,
+}
 
 impl Memory {
     /// Takes in what one look at an environment shows.
@@ -21,7 +41,7 @@ impl Memory {
         env: &EnvName,
         accepted: Option<&Accepted>,
         observed: &Observed,
-        now: Timestamp,
+        context: &Context<'_>,
     ) {
         let Some(accepted) = accepted else { return };
         let desired = &accepted.desired;
@@ -54,7 +74,13 @@ impl Memory {
         }
         for service in desired.services.values() {
             let containers = by_service.remove(&service.name).unwrap_or_default();
-            look_at(memory, service, &containers, &self.stopped_by_us, now);
+            Watcher {
+                env,
+                service,
+                stopped_by_us: &self.stopped_by_us,
+                context,
+            }
+            .look_at(memory, &containers);
         }
     }
 
@@ -79,61 +105,182 @@ impl Memory {
                 let last = service.deaths.last();
                 service.forgiven = last.map(|death| (death.container.clone(), death.started_at));
                 service.deaths.clear();
+                service.flips.clear();
             }
         }
     }
 }
 
-fn look_at(
-    memory: &mut EnvMemory,
-    service: &Service,
-    containers: &[&Container],
-    stopped_by_us: &BTreeSet<ContainerId>,
-    now: Timestamp,
-) {
-    let kept = memory.services.entry(service.name.clone()).or_default();
-    let left_so = |container: &&Container| {
-        container.state == ContainerState::Paused || container.stopped_by_hand(service.stop_grace)
-    };
-    if containers.iter().any(left_so) {
-        kept.by_hand.get_or_insert(now);
-    } else {
-        kept.by_hand = None;
+/// One service with what is needed to judge what is seen of it.
+struct Watcher<'a> {
+    env: &'a EnvName,
+    service: &'a Service,
+    stopped_by_us: &'a BTreeSet<ContainerId>,
+    context: &'a Context<'a>,
+}
+
+impl Watcher<'_> {
+    fn look_at(&self, memory: &mut EnvMemory, containers: &[&Container]) {
+        let known = {
+            let kept = memory.services.entry(self.service.name.clone()).or_default();
+            let known = kept.incarnation;
+            self.by_hand(kept, containers);
+            for container in containers {
+                self.answer(kept, container);
+                self.probed(kept, container);
+                self.ended(kept, container);
+            }
+            known
+        };
+        self.disturbed(memory, known);
     }
-    for container in containers {
-        if container.state == ContainerState::Exited
-            && !left_so(container)
-            && !stopped_by_us.contains(&container.id)
-        {
-            note_end(kept, service, container, now);
+
+    fn left_so(&self, container: &Container) -> bool {
+        container.state == ContainerState::Paused || container.stopped_by_hand(self.service.stop_grace)
+    }
+
+    fn by_hand(&self, kept: &mut ServiceMemory, containers: &[&Container]) {
+        if containers.iter().any(|container| self.left_so(container)) {
+            kept.by_hand.get_or_insert(self.context.now);
+        } else {
+            kept.by_hand = None;
         }
+    }
+
+    /// A run that began after a failure is the answer to it.
+    fn answer(&self, kept: &mut ServiceMemory, container: &Container) {
+        let Some(started) = container.facts.as_ref().and_then(|facts| facts.started_at) else {
+            return;
+        };
+        let Some(last) = kept.deaths.last_mut().filter(|last| !last.answered) else {
+            return;
+        };
+        if last.started_at.is_none_or(|before| before < started)
+            && (last.container != container.id || last.started_at.is_some())
+        {
+            last.answered = true;
+            if !restart::engine_caused(last, self.context.outages) {
+                kept.restarts += 1;
+            }
+        }
+    }
+
+    /// Notes when the probe changes its mind, and a failure where it failed past its retries.
+    fn probed(&self, kept: &mut ServiceMemory, container: &Container) {
+        if container.state != ContainerState::Running || self.service.one_shot {
+            return;
+        }
+        let decided = ready::verdict(self.service.probe.as_ref(), container, self.context.health);
+        let Some(verdict) = decided.filter(|verdict| *verdict != Verdict::Starting) else {
+            return;
+        };
+        if kept.verdict.is_some_and(|before| before != verdict) {
+            kept.flips.push(self.context.now);
+            let surplus = kept.flips.len().saturating_sub(FLIPS_KEPT);
+            kept.flips.drain(..surplus);
+        }
+        kept.verdict = Some(verdict);
+        let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
+        let forgiven = is_forgiven(kept, container);
+        let open = kept.deaths.last_mut().filter(|last| {
+            last.ending == Ending::Unhealthy
+                && !last.answered
+                && last.container == container.id
+                && last.started_at == started_at
+        });
+        match (verdict, open) {
+            // It came to itself.
+            (Verdict::Healthy, Some(open)) => open.answered = true,
+            (Verdict::Unhealthy, None) if !forgiven => {
+                let ending = Ending::Unhealthy;
+                push(kept, container, self.context.now, ending);
+            }
+            (Verdict::Starting | Verdict::Healthy | Verdict::Unhealthy, _) => {}
+        }
+    }
+
+    /// An end that nobody asked for is a death, but for a one-shot that did its work.
+    fn ended(&self, kept: &mut ServiceMemory, container: &Container) {
+        if container.state != ContainerState::Exited
+            || self.left_so(container)
+            || self.stopped_by_us.contains(&container.id)
+        {
+            return;
+        }
+        let Some(facts) = &container.facts else { return };
+        if self.service.one_shot && facts.exit_code == 0 {
+            kept.completed = container.owner().and_then(|owner| owner.spec_hash);
+            return;
+        }
+        let at = facts.finished_at.unwrap_or(self.context.now);
+        let known = kept.deaths.iter_mut().find(|death| {
+            let same_run = death.container == container.id && death.started_at == facts.started_at;
+            (death.container == container.id && death.at == at)
+                || (same_run && (death.ending == Ending::Exited || !death.answered))
+        });
+        if let Some(known) = known {
+            // The engine may set its flag after it told of the end, and so may the event come.
+            if known.ending == Ending::Exited {
+                known.oom_killed |= facts.oom_killed;
+                known.oom_event |= container.oom_at.is_some();
+            }
+            return;
+        }
+        if !is_forgiven(kept, container) {
+            push(kept, container, at, Ending::Exited);
+        }
+    }
+
+    /// A failure during a test goes into the test's report.
+    fn disturbed(&self, memory: &mut EnvMemory, known: u64) {
+        let context = self.context;
+        let Some(lease) = context.orders.lease(self.env, context.now) else {
+            return;
+        };
+        let Some(kept) = memory.services.get(&self.service.name) else {
+            return;
+        };
+        let fresh = kept.deaths.iter().filter(|death| death.number > known);
+        let found: Vec<Disturbance> = fresh
+            .map(|death| Disturbance {
+                case: lease.case.clone(),
+                service: self.service.name.clone(),
+                number: death.number,
+                at: death.at,
+                blame: if restart::engine_caused(death, context.outages) {
+                    Blame::Infra
+                } else {
+                    Blame::Test
+                },
+            })
+            .collect();
+        memory.disturbances.extend(found);
+        let surplus = memory.disturbances.len().saturating_sub(DISTURBANCES_KEPT);
+        memory.disturbances.drain(..surplus);
     }
 }
 
-/// An end that nobody asked for is a death, but for a one-shot that did its work.
-fn note_end(kept: &mut ServiceMemory, service: &Service, container: &Container, now: Timestamp) {
-    let Some(facts) = &container.facts else { return };
-    if service.one_shot && facts.exit_code == 0 {
-        kept.completed = container.owner().and_then(|owner| owner.spec_hash);
-        return;
-    }
-    let at = facts.finished_at.unwrap_or(now);
-    let known = |death: &Death| {
-        death.container == container.id && (death.at == at || death.started_at == facts.started_at)
-    };
-    let forgiven = kept
-        .forgiven
+fn is_forgiven(kept: &ServiceMemory, container: &Container) -> bool {
+    let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
+    kept.forgiven
         .as_ref()
-        .is_some_and(|(id, started_at)| *id == container.id && *started_at == facts.started_at);
-    if forgiven || kept.deaths.iter().any(known) {
-        return;
-    }
+        .is_some_and(|(id, run)| *id == container.id && *run == started_at)
+}
+
+fn push(kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: Ending) {
+    let Some(facts) = &container.facts else { return };
+    kept.incarnation += 1;
     kept.deaths.push(Death {
-        container: container.id.clone(),
         started_at: facts.started_at,
-        at,
         exit_code: facts.exit_code,
         oom_killed: facts.oom_killed,
+        oom_event: container.oom_at.is_some(),
+        ending,
+        hash: container.owner().and_then(|owner| owner.spec_hash),
+        number: kept.incarnation,
+        memory_limit: Some(facts.config.memory).filter(|limit| *limit > 0),
+        error: facts.error.clone(),
+        ..Death::of(container.id.clone(), at)
     });
     kept.deaths.sort_by_key(|death| death.at);
     let surplus = kept.deaths.len().saturating_sub(DEATHS_KEPT);

@@ -4,18 +4,23 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::desired::{RestartPolicy, SpentMode};
+use crate::diagnose;
 use crate::memory::Death;
 use crate::observed::Outage;
 use crate::time::Timestamp;
 
 /// Under `slowRetry` a spent budget still allows a try this often.
 const SLOW_RETRY: Duration = Duration::from_secs(60);
+/// Changes of a probe's mind are counted over this time.
+const FLAP_WINDOW: Duration = Duration::from_secs(600);
+/// More of them are flapping.
+const FLIPS_ALLOWED: usize = 3;
 /// The engine goes on telling of deaths for this long before its stream ends.
 const BEFORE_OUTAGE: Duration = Duration::from_secs(15);
 /// Deaths that the engine caused are dated up to this long after it answers again.
 const AFTER_OUTAGE: Duration = Duration::from_secs(2);
 
-/// What the restart policy says of a service that ended.
+/// What the restart policy says of a service that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Start it at this time; which try that is, from 1.
@@ -24,26 +29,37 @@ pub enum Verdict {
     EngineRestart,
     /// The budget is spent; so many restarts were made.
     GaveUp(u32),
+    /// It failed in the same way so often in a row.
+    Halted(u32),
+    /// It cannot be run, with this exit code.
+    NotRunnable(i64),
     /// The policy is not to start it again.
     Stay,
 }
 
-/// The verdict on the last of these deaths.
-pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage]) -> Verdict {
+/// The verdict on the last of these deaths; `flips`: when its probe changed its mind lately.
+pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], flips: &[Timestamp]) -> Verdict {
     let Some(last) = deaths.last() else {
         return Verdict::EngineRestart;
     };
     if engine_caused(last, outages) {
         return Verdict::EngineRestart;
     }
+    if diagnose::kind(last) == diagnose::Kind::NotRunnable {
+        return Verdict::NotRunnable(last.exit_code);
+    }
     if !policy.enabled || policy.mode == SpentMode::Never {
         return Verdict::Stay;
+    }
+    let repetitions = diagnose::repetitions(deaths);
+    if repetitions >= diagnose::HALT_AFTER {
+        return Verdict::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
     let since = last.at - policy.window;
     // A run that was long enough forgives everything before it.
     let forgiven = deaths
         .iter()
-        .rposition(|death| ran_for(death) >= policy.reset_after)
+        .rposition(|death| death.ran_for() >= policy.reset_after)
         .unwrap_or(0);
     let counted = deaths[forgiven..]
         .iter()
@@ -56,14 +72,17 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage]) -> 
             SpentMode::GiveUp | SpentMode::Never => Verdict::GaveUp(attempt - 1),
         };
     }
-    let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, attempt);
+    // What flaps is left in peace for longer each time.
+    let damped = attempt.saturating_add(u32::try_from(flapping(flips, last.at)).unwrap_or(u32::MAX));
+    let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, damped);
     Verdict::At(last.at + delay, attempt)
 }
 
-fn ran_for(death: &Death) -> Duration {
-    death
-        .started_at
-        .map_or(Duration::ZERO, |start| death.at.since(start))
+/// By how many changes of mind within ten minutes a probe is beyond what is normal.
+pub fn flapping(flips: &[Timestamp], now: Timestamp) -> usize {
+    let since = now - FLAP_WINDOW;
+    let recent = flips.iter().filter(|at| **at >= since).count();
+    recent.saturating_sub(FLIPS_ALLOWED)
 }
 
 /// A death around a time without an engine is the engine's doing.
@@ -102,18 +121,15 @@ mod tests {
         let id = ContainerId::new("c1").unwrap();
         at.iter()
             .map(|at| Death {
-                container: id.clone(),
-                started_at: None,
-                at: Timestamp(*at),
                 exit_code: 1,
-                oom_killed: false,
+                ..Death::of(id.clone(), Timestamp(*at))
             })
             .collect()
     }
 
     #[test]
     fn three_deaths_are_restarted_after_two_four_and_eight_seconds_and_the_fourth_is_not() {
-        let check = |at: &[i64]| verdict(&policy(), &deaths(at), &[]);
+        let check = |at: &[i64]| verdict(&policy(), &deaths(at), &[], &[]);
         assert_eq!(check(&[10_000]), Verdict::At(Timestamp(12_000), 1));
         assert_eq!(check(&[10_000, 20_000]), Verdict::At(Timestamp(24_000), 2));
         assert_eq!(
@@ -126,29 +142,35 @@ mod tests {
     #[test]
     fn deaths_older_than_the_window_do_not_count() {
         let late = deaths(&[10_000, 20_000, 30_000, 400_000]);
-        assert_eq!(verdict(&policy(), &late, &[]), Verdict::At(Timestamp(402_000), 1));
+        assert_eq!(
+            verdict(&policy(), &late, &[], &[]),
+            Verdict::At(Timestamp(402_000), 1)
+        );
     }
 
     #[test]
     fn a_long_healthy_run_forgives_what_was_before_it() {
         let mut late = deaths(&[10_000, 20_000, 30_000, 130_000]);
         late[3].started_at = Some(Timestamp(69_000));
-        assert_eq!(verdict(&policy(), &late, &[]), Verdict::At(Timestamp(132_000), 1));
+        assert_eq!(
+            verdict(&policy(), &late, &[], &[]),
+            Verdict::At(Timestamp(132_000), 1)
+        );
         late[3].started_at = Some(Timestamp(71_000));
-        assert_eq!(verdict(&policy(), &late, &[]), Verdict::GaveUp(3));
+        assert_eq!(verdict(&policy(), &late, &[], &[]), Verdict::GaveUp(3));
     }
 
     #[test]
     fn a_spent_budget_follows_its_mode() {
         let spent = deaths(&[1_000, 2_000, 3_000, 4_000]);
-        let with = |mode| verdict(&RestartPolicy { mode, ..policy() }, &spent, &[]);
+        let with = |mode| verdict(&RestartPolicy { mode, ..policy() }, &spent, &[], &[]);
         assert_eq!(with(SpentMode::SlowRetry), Verdict::At(Timestamp(64_000), 4));
         assert_eq!(with(SpentMode::Never), Verdict::Stay);
         let off = RestartPolicy {
             enabled: false,
             ..policy()
         };
-        assert_eq!(verdict(&off, &spent, &[]), Verdict::Stay);
+        assert_eq!(verdict(&off, &spent, &[], &[]), Verdict::Stay);
     }
 
     #[test]
@@ -159,22 +181,61 @@ mod tests {
         };
         for at in [85_000, 100_000, 105_000, 112_000] {
             assert_eq!(
-                verdict(&policy(), &deaths(&[at]), &[outage]),
+                verdict(&policy(), &deaths(&[at]), &[outage], &[]),
                 Verdict::EngineRestart,
                 "{at}"
             );
         }
         for at in [84_999, 112_001] {
             assert!(
-                matches!(verdict(&policy(), &deaths(&[at]), &[outage]), Verdict::At(_, 1)),
+                matches!(
+                    verdict(&policy(), &deaths(&[at]), &[outage], &[]),
+                    Verdict::At(_, 1)
+                ),
                 "{at}"
             );
         }
         // Three of the four were the engine's, so one of the budget is used.
         let mixed = deaths(&[100_000, 101_000, 102_000, 150_000]);
         assert_eq!(
-            verdict(&policy(), &mixed, &[outage]),
+            verdict(&policy(), &mixed, &[outage], &[]),
             Verdict::At(Timestamp(152_000), 1)
         );
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_not_tried_again() {
+        for code in [126, 127] {
+            let mut dead = deaths(&[1_000]);
+            dead[0].exit_code = code;
+            assert_eq!(verdict(&policy(), &dead, &[], &[]), Verdict::NotRunnable(code));
+        }
+    }
+
+    #[test]
+    fn the_same_failure_three_times_in_a_row_halts_before_the_budget_is_spent() {
+        let mut dead = deaths(&[1_000, 5_000, 11_000]);
+        for death in &mut dead {
+            death.evidence = Some(crate::outcome::Evidence {
+                stderr: vec!["no such table".to_owned()],
+                ..crate::outcome::Evidence::default()
+            });
+        }
+        assert!(matches!(
+            verdict(&policy(), &dead[..2], &[], &[]),
+            Verdict::At(_, 2)
+        ));
+        assert_eq!(verdict(&policy(), &dead, &[], &[]), Verdict::Halted(3));
+    }
+
+    #[test]
+    fn what_flaps_is_restarted_later_each_time() {
+        let flips: Vec<_> = (0..5).map(|n| Timestamp(n * 1_000)).collect();
+        let check = |flips: &[Timestamp]| verdict(&policy(), &deaths(&[10_000]), &[], flips);
+        assert_eq!(check(&flips[..3]), Verdict::At(Timestamp(12_000), 1));
+        assert_eq!(check(&flips[..4]), Verdict::At(Timestamp(14_000), 1));
+        assert_eq!(check(&flips), Verdict::At(Timestamp(18_000), 1));
+        let long_ago = verdict(&policy(), &deaths(&[1_000_000]), &[], &flips);
+        assert_eq!(long_ago, Verdict::At(Timestamp(1_002_000), 1));
     }
 }

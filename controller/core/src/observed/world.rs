@@ -45,7 +45,8 @@ impl World {
                     self.last_complete = self.lists_begun;
                 }
             }
-            Sighting::Stopped(id, at) => self.stopped(&id, at),
+            Sighting::Stopped(id, at) => self.told(&id, |container| container.stopped_by_other = Some(at)),
+            Sighting::OutOfMemory(id, at) => self.told(&id, |container| container.oom_at = Some(at)),
             Sighting::Lost(at, reason) => self.lost(at, reason),
             Sighting::Found(at) => {
                 self.reachable = true;
@@ -74,7 +75,8 @@ impl World {
         self.reachable = false;
     }
 
-    fn stopped(&mut self, id: &ContainerId, at: Timestamp) {
+    /// What an event told of a container that no look shows.
+    fn told(&mut self, id: &ContainerId, tell: impl FnOnce(&mut Container)) {
         let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else {
             return;
         };
@@ -82,7 +84,7 @@ impl World {
         let version = self.changes;
         let observed = self.edit(&env);
         if let Some(container) = observed.containers.get_mut(id) {
-            Arc::make_mut(container).stopped_by_other = Some(at);
+            tell(Arc::make_mut(container));
             observed.version = version;
         }
     }
@@ -238,11 +240,11 @@ fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
             .and_then(|facts| facts.started_at)
             .is_some_and(|start| start > stop)
     };
-    let keep_stop = new.stopped_by_other.is_none()
-        && old.stopped_by_other.is_some_and(|stop| !since(stop))
-        && !restarted
-        && !revived;
-    if !keep_facts && !keep_stop {
+    let same_life = !restarted && !revived;
+    let keep_stop =
+        new.stopped_by_other.is_none() && old.stopped_by_other.is_some_and(|stop| !since(stop)) && same_life;
+    let keep_oom = new.oom_at.is_none() && old.oom_at.is_some_and(|at| !since(at)) && same_life;
+    if !keep_facts && !keep_stop && !keep_oom {
         return new;
     }
     let mut new = new;
@@ -260,6 +262,9 @@ fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
     }
     if keep_stop {
         container.stopped_by_other = old.stopped_by_other;
+    }
+    if keep_oom {
+        container.oom_at = old.oom_at;
     }
     new
 }

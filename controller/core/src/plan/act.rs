@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::{Build, Mount};
 use crate::ident::{ContainerId, NetworkId, ResourceName};
+use crate::time::Timestamp;
 
 /// One call on the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +85,17 @@ pub enum Act {
         /// Name, for people.
         name: String,
     },
+    /// Take what a failed run left, before anything is done to its container. Changes nothing.
+    KeepEvidence {
+        /// Container.
+        id: ContainerId,
+        /// Which failure of the service it is, from 1.
+        number: u64,
+        /// When the run began.
+        since: Option<Timestamp>,
+        /// The port that its probe asks; asked once more where the container still runs.
+        port: Option<u16>,
+    },
     /// Attach a container to its network again.
     ConnectNetwork {
         /// Network.
@@ -118,6 +130,7 @@ impl Act {
             Self::UnpauseContainer { .. } => "unpause-container",
             Self::RenameContainer { .. } => "rename-container",
             Self::RemoveContainer { .. } => "remove-container",
+            Self::KeepEvidence { .. } => "keep-evidence",
             Self::ConnectNetwork { .. } => "connect-network",
             Self::DisconnectNetwork { .. } => "disconnect-network",
         }

@@ -28,6 +28,13 @@ pub enum Cause {
         /// Which try this is, from 1.
         attempt: u32,
     },
+    /// It failed, and what it left is taken before anything is done to it.
+    Failed,
+    /// Its probe failed past its retries.
+    Unhealthy {
+        /// Which restart this is, from 1.
+        attempt: u32,
+    },
     /// Somebody stopped or paused it by hand.
     ByHand,
     /// The engine lost it in a restart of its own.
@@ -61,6 +68,8 @@ impl fmt::Display for Cause {
             Self::Replaced => f.write_str("replaced"),
             Self::Ready => f.write_str("ready to start"),
             Self::Restart { attempt } => write!(f, "restart {attempt}"),
+            Self::Failed => f.write_str("evidence first"),
+            Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),
             Self::ByHand => f.write_str("stopped by hand"),
             Self::EngineRestart => f.write_str("engine restarted"),
             Self::PortMoved { from } => write!(f, "port {from} was refused"),

@@ -11,6 +11,7 @@ use crate::ident::{ContainerId, EnvName, HostPort, NetworkId, ResourceName};
 use crate::observed::{
     Attachment, Config, Container, ContainerState, Facts, Network, Object, ObjectId, Sighting, Volume, World,
 };
+use crate::orders::Orders;
 use crate::outcome::Done;
 use crate::probe::{Health, HealthBook, Verdict};
 use crate::time::Timestamp;
@@ -32,6 +33,7 @@ pub fn forecast(
     let mut road = Vec::new();
     for round in 0..ROUNDS {
         let turn = brain.turn(&Inputs {
+            orders: &Orders::default(),
             specs,
             scanned: true,
             world: &world,
@@ -115,7 +117,7 @@ fn finish_runs(
                 verdict: Verdict::Healthy,
                 since: now,
                 started_at,
-                output: String::new(),
+                ..Health::default()
             };
             health.insert(container.id.clone(), seen);
             changed = true;
@@ -149,6 +151,7 @@ pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> D
             world.apply(Sighting::Saw(Object::Volume(Arc::new(volume))));
         }
         Act::RemoveVolume { name } => world.apply(Sighting::Gone(ObjectId::Volume(name.to_string()))),
+        Act::KeepEvidence { .. } => return Done::Evidence(Box::default()),
         Act::PullImage { .. } | Act::BuildImage(_) => {}
         Act::CreateContainer { name, spec } => {
             let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
@@ -249,6 +252,7 @@ fn created(
             },
         }),
         stopped_by_other: None,
+        oom_at: None,
     }
 }
 

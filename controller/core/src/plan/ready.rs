@@ -36,7 +36,7 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
 
 /// The verdict on a running container: by its probe, or by the image's own check where no probe is asked for.
 /// `None`: running is enough.
-pub(super) fn verdict(probe: Option<&Probe>, container: &Container, health: &HealthBook) -> Option<Verdict> {
+pub(crate) fn verdict(probe: Option<&Probe>, container: &Container, health: &HealthBook) -> Option<Verdict> {
     let facts = container.facts.as_ref();
     let started_at = facts.and_then(|facts| facts.started_at);
     let by_engine = match probe.map(|probe| &probe.kind) {

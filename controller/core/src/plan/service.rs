@@ -75,6 +75,9 @@ impl Look<'_> {
                 return Decision::Wait(self.named(wait));
             }
         }
+        if let Some(act) = run::evidence(self) {
+            return Decision::Do(act, Cause::Failed);
+        }
         let others: Vec<&Container> = self
             .mine
             .iter()
@@ -135,7 +138,8 @@ impl Look<'_> {
         {
             return Decision::Wait(WaitingOn::Removal);
         }
-        if let Err(wait) = self.may_create() {
+        // Whoever takes a failed container away takes neither its delay nor its budget with it.
+        if let Err(wait) = run::may_follow(self).and_then(|_| self.may_create()) {
             return Decision::Wait(wait);
         }
         // What does not run serves nobody, and its name can be had for the new one.

@@ -55,6 +55,7 @@ fn object(act: &Act) -> String {
             String::new()
         }
         Act::CreateContainer { name, spec } => created(name.as_str(), spec),
+        Act::KeepEvidence { id, number, .. } => format!("{number}, {id}"),
         Act::StartContainer { id } | Act::UnpauseContainer { id } => id.to_string(),
         Act::StopContainer { id, grace } => format!("{id}, grace {}s", grace.as_secs()),
         Act::RenameContainer { id, to } => format!("{id} to {to}"),

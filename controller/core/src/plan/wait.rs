@@ -57,7 +57,10 @@ pub enum WaitingOn {
     /// Its process runs, its probe has not said healthy yet.
     Probe,
     /// Its process runs, its probe says unhealthy.
-    Unhealthy,
+    Unhealthy {
+        /// When it is restarted, if it is.
+        until: Option<Timestamp>,
+    },
     /// A one-shot is running.
     Completion,
     /// It failed and is started again after a delay.
@@ -83,6 +86,35 @@ pub enum WaitingOn {
     GaveUp {
         /// How many restarts were made.
         restarts: u32,
+    },
+    /// It failed in the same way so often in a row that another try brings nothing.
+    Halted {
+        /// How often.
+        repetitions: u32,
+    },
+    /// Its entry point or a command in it cannot be run, which no restart mends.
+    NotRunnable {
+        /// 126 or 127.
+        exit_code: i64,
+    },
+    /// Too many services were restarted lately, over all environments.
+    Storm {
+        /// When there is room again.
+        until: Timestamp,
+    },
+    /// A test runs, and what it uses is left running.
+    Deferred {
+        /// The test case.
+        case: String,
+        /// When its lease ends by itself.
+        until: Timestamp,
+    },
+    /// Somebody holds it as it is.
+    Held {
+        /// When the hold ends by itself.
+        until: Option<Timestamp>,
+        /// Why, in their words.
+        why: String,
     },
     /// Its restart policy says that it stays down.
     NotRestarted,
@@ -155,7 +187,10 @@ impl WaitingOn {
             | Self::Ports { until, .. }
             | Self::Name { until, .. }
             | Self::ByHand { until }
+            | Self::Storm { until }
+            | Self::Deferred { until, .. }
             | Self::Stability { until } => Some(*until),
+            Self::Unhealthy { until } | Self::Held { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs
             | Self::InFlight { .. }
@@ -164,10 +199,11 @@ impl WaitingOn {
             | Self::Network
             | Self::Volume { .. }
             | Self::Probe
-            | Self::Unhealthy
             | Self::Completion
             | Self::Failed { .. }
             | Self::GaveUp { .. }
+            | Self::Halted { .. }
+            | Self::NotRunnable { .. }
             | Self::NotRestarted
             | Self::File
             | Self::Containers

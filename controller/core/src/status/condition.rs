@@ -3,6 +3,7 @@
 use argus_crds::error::Code;
 use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
 
+use crate::orders::Hold;
 use crate::plan::WaitingOn;
 
 use super::wait::{one_line, words};
@@ -18,6 +19,7 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
         ("Ready", ready(input, phase, services)),
         ("Degraded", degraded(phase, services)),
         ("Blocked", blocked(input, services)),
+        ("Held", held(input)),
     ];
     conditions
         .into_iter()
@@ -175,6 +177,24 @@ fn degraded(phase: Phase, services: &[ServiceStatus]) -> State {
     }
 }
 
+fn held(input: &StatusInput<'_>) -> State {
+    let holds = |hold: &&Hold| hold.environment == *input.env;
+    let Some(hold) = input.orders.holds.iter().find(holds) else {
+        return (Truth::False, "NotHeld", "nothing is held".to_owned());
+    };
+    let what = hold
+        .service
+        .as_ref()
+        .map_or_else(|| "the environment".to_owned(), |name| format!("`{name}`"));
+    let until = hold.until.map(|at| format!(" until {at}")).unwrap_or_default();
+    let why = if hold.reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", one_line(&hold.reason))
+    };
+    (Truth::True, "Held", format!("{what} is held{until}{why}"))
+}
+
 /// A person is needed.
 fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     if input.rejected.is_some() {
@@ -211,7 +231,11 @@ fn needs_a_person(on: &WaitingOn) -> bool {
 pub(super) fn is_final(on: &WaitingOn) -> bool {
     matches!(
         on,
-        WaitingOn::Failed { .. } | WaitingOn::GaveUp { .. } | WaitingOn::NotRestarted
+        WaitingOn::Failed { .. }
+            | WaitingOn::GaveUp { .. }
+            | WaitingOn::Halted { .. }
+            | WaitingOn::NotRunnable { .. }
+            | WaitingOn::NotRestarted
     )
 }
 

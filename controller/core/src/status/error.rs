@@ -1,6 +1,5 @@
 //! Failures as the structured errors that leave the system.
 
-use argus_crds::complaint::Complaint;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::{Value, json};
@@ -11,13 +10,17 @@ use crate::outcome::PortOwner;
 use crate::plan::{Subject, WaitingOn};
 use crate::time::Timestamp;
 
+use super::StatusInput;
 use super::wait::{holder, one_line};
-use super::{Rejection, StatusInput};
 
 mod death;
 mod failure;
+mod flaky;
+mod spec;
 
+use death::Case;
 pub use failure::code_of;
+pub(super) use spec::of_spec;
 
 /// More errors than this help nobody.
 const MOST: usize = 50;
@@ -43,6 +46,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
             .filter_map(|row| row.last_error.clone()),
     );
     errors.extend(of_no_service(input));
+    errors.extend(flaky::all(input));
     errors.truncate(MOST);
     errors
         .into_iter()
@@ -66,9 +70,24 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         WaitingOn::Failed { failure } => Some(place.finish(failure::of(failure, None), failure.at)),
         WaitingOn::GaveUp { restarts } => {
             let at = last.map_or(input.now, |death| death.at);
-            Some(place.finish(death::exhausted(*restarts, &memory.deaths), at))
+            Some(place.finish(
+                death::exhausted(&Case::of(input, place), *restarts, &memory.deaths),
+                at,
+            ))
         }
-        WaitingOn::Backoff { .. } | WaitingOn::NotRestarted => of_last_death(input, place, memory),
+        WaitingOn::Backoff { .. }
+        | WaitingOn::NotRestarted
+        | WaitingOn::NotRunnable { .. }
+        | WaitingOn::Storm { .. }
+        | WaitingOn::Deferred { .. } => of_last_death(input, place, memory),
+        WaitingOn::Halted { repetitions } => {
+            let at = last.map_or(input.now, |death| death.at);
+            Some(place.finish(
+                death::halted(&Case::of(input, place), *repetitions, &memory.deaths),
+                at,
+            ))
+        }
+        WaitingOn::Held { until, why } => Some(place.finish(of_hold(*until, why), input.now)),
         WaitingOn::Port { port, owner, .. } => {
             Some(place.finish(of_port(port.number, &port.protocol.to_string(), owner), input.now))
         }
@@ -83,7 +102,9 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 input.now,
             ))
         }
-        WaitingOn::Unhealthy => Some(of_probe(input, place)),
+        WaitingOn::Unhealthy { .. } => {
+            of_last_death(input, place, memory).or_else(|| Some(of_probe(input, place)))
+        }
         WaitingOn::Engine { .. }
         | WaitingOn::Specs
         | WaitingOn::InFlight { .. }
@@ -116,8 +137,14 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Port { .. } => Some(Code::PortConflict),
         WaitingOn::Ports { .. } => Some(Code::PortExhaustion),
         WaitingOn::Name { .. } => Some(Code::NameConflict),
-        WaitingOn::Unhealthy => Some(Code::HealthCheckTimeout),
-        WaitingOn::Backoff { .. } | WaitingOn::NotRestarted => Some(Code::ContainerCrash),
+        WaitingOn::Unhealthy { .. } => Some(Code::HealthCheckTimeout),
+        WaitingOn::Halted { .. } => Some(Code::LoopHalted),
+        WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
+        WaitingOn::Held { .. } => Some(Code::Held),
+        WaitingOn::Backoff { .. }
+        | WaitingOn::NotRestarted
+        | WaitingOn::Storm { .. }
+        | WaitingOn::Deferred { .. } => Some(Code::ContainerCrash),
         WaitingOn::Specs
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
@@ -134,51 +161,6 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::Containers
         | WaitingOn::Removal => None,
     }
-}
-
-/// How admission marks a complaint about what the policy forbids.
-const POLICY: &str = "POLICY_VIOLATION: ";
-
-/// One error a complaint that refuses the file.
-pub(super) fn of_spec(
-    environment: Option<&str>,
-    rejection: Rejection<'_>,
-    at: Timestamp,
-) -> Vec<StructuredError> {
-    let place = Place {
-        environment,
-        service: None,
-        container: None,
-        revision: None,
-    };
-    let error = |complaint: &Complaint| {
-        let spot = complaint
-            .place
-            .map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
-        let message = format!("{}{spot}: {}", rejection.spec_path, complaint.message);
-        let hint = complaint.hint.as_deref();
-        let forbidden = hint.and_then(|hint| hint.strip_prefix(POLICY));
-        let code = if forbidden.is_some() {
-            Code::PolicyViolation
-        } else {
-            rejection.code
-        };
-        let error = StructuredError::new(code, message).details(json!({
-            "specPath": rejection.spec_path,
-            "path": complaint.path,
-            "line": complaint.place.map(|spot| spot.line),
-            "column": complaint.place.map(|spot| spot.column),
-            "hint": forbidden.or(hint),
-        }));
-        place.finish(error, at)
-    };
-    rejection
-        .complaints
-        .iter()
-        .filter(|complaint| complaint.is_error())
-        .take(MOST)
-        .map(error)
-        .collect()
 }
 
 /// Where an error happened.
@@ -250,6 +232,16 @@ pub fn error_id(
     let bits = (time << 80) | tail;
     let digit = |place: u32| CROCKFORD[usize::try_from((bits >> (5 * place)) & 31).unwrap_or(0)];
     (0..26).rev().map(|place| char::from(digit(place))).collect()
+}
+
+fn of_hold(until: Option<Timestamp>, why: &str) -> StructuredError {
+    let message = if why.is_empty() {
+        "it is held as it is".to_owned()
+    } else {
+        format!("it is held as it is: {}", one_line(why))
+    };
+    let until = until.map(|at| at.to_string());
+    StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }))
 }
 
 fn of_port(port: u16, protocol: &str, owner: &PortOwner) -> StructuredError {
@@ -361,5 +353,5 @@ pub(super) fn of_last_death(
 ) -> Option<StructuredError> {
     let last = memory.deaths.last()?;
     let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
-    Some(place.finish(death::of(last, container), last.at))
+    Some(place.finish(death::of(&Case::of(input, place), last, container), last.at))
 }

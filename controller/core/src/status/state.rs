@@ -16,8 +16,9 @@ pub(super) fn of(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
     if facts.desired.is_none() {
         return ServiceState::Stopping;
     }
-    // What still runs at its old revision is not lost because its replacement failed.
-    if !running && is_lost(facts) {
+    // What still runs at its old revision is not lost because its replacement failed; what runs as it shall and was
+    // given up all the same is unhealthy for good.
+    if is_lost(facts) && (!running || (facts.current && facts.health == Health::Unhealthy)) {
         return ServiceState::Failed;
     }
     if facts.completed && facts.desired.is_some_and(|service| service.one_shot) && !running {
@@ -34,7 +35,11 @@ fn is_lost(facts: &Facts<'_>) -> bool {
     let lost = |on: &WaitingOn| {
         matches!(
             on,
-            WaitingOn::Failed { .. } | WaitingOn::GaveUp { .. } | WaitingOn::NotRestarted
+            WaitingOn::Failed { .. }
+                | WaitingOn::GaveUp { .. }
+                | WaitingOn::Halted { .. }
+                | WaitingOn::NotRunnable { .. }
+                | WaitingOn::NotRestarted
         )
     };
     match facts.wait {
@@ -106,7 +111,9 @@ fn ended(facts: &Facts<'_>) -> ServiceState {
     match (verb(facts), facts.wait) {
         (Some("remove-container" | "stop-container"), _) if !facts.current => ServiceState::Stopping,
         (Some("start-container"), _) if !died => ServiceState::Starting,
-        (_, Some(WaitingOn::Backoff { .. })) | (Some(_), _) => ServiceState::Restarting,
+        (_, Some(WaitingOn::Backoff { .. } | WaitingOn::Storm { .. })) | (Some(_), _) => {
+            ServiceState::Restarting
+        }
         _ => ServiceState::Waiting,
     }
 }

@@ -18,6 +18,7 @@ use crate::ident::{ContainerId, EnvName, Hash, HostPort, Protocol, ResourceName,
 use crate::labels;
 use crate::memory::{Death, EnvMemory, Refused, ServiceMemory};
 use crate::observed::{Config, Container, ContainerState, Facts, Observed};
+use crate::orders::Orders;
 use crate::outcome::{ActError, PortOwner, PortRefusal};
 use crate::plan::{Act, Cause, Failure, Plan, PortKey, Step, Subject, Wait, WaitingOn};
 use crate::probe::{Health, HealthBook, Verdict};
@@ -95,6 +96,7 @@ struct Shop {
     refused: BTreeMap<HostPort, Refused>,
     progress: BTreeMap<Subject, String>,
     previous: Option<EnvironmentStatus>,
+    orders: Orders,
     now: Timestamp,
 }
 
@@ -164,6 +166,7 @@ impl Shop {
             refused: BTreeMap::new(),
             progress: BTreeMap::new(),
             previous: None,
+            orders: Orders::default(),
             now: NOW,
         }
     }
@@ -184,6 +187,7 @@ impl Shop {
             since: NOW,
             started_at: Some(NOW),
             output: "connection refused".to_owned(),
+            ..Health::default()
         };
         self.health.insert(id, health);
     }
@@ -218,6 +222,7 @@ impl Shop {
                 config: Config::default(),
             }),
             stopped_by_other: None,
+            oom_at: None,
         };
         self.observed.containers.insert(id, Arc::new(container));
     }
@@ -243,11 +248,11 @@ impl Shop {
         let container = ContainerId::new(format!("c-{service}-d1")).unwrap();
         let at = NOW + Duration::from_secs(7);
         let death = Death {
-            container,
             started_at: Some(NOW),
-            at,
             exit_code,
             oom_killed,
+            number: 1,
+            ..Death::of(container, at)
         };
         let memory: &mut ServiceMemory = self.memory.services.entry(name(service)).or_default();
         memory.deaths.push(death);
@@ -265,6 +270,8 @@ impl Shop {
             accepted: self.accepted.as_ref(),
             rejected,
             warnings: &[],
+            orders: &self.orders,
+            outages: &[],
             specs_gone: self.specs_gone.as_deref(),
             engine: EngineView {
                 reachable: self.reachable,
@@ -531,7 +538,7 @@ fn what_did_not_change_keeps_its_times() {
     shop.now = NOW + Duration::from_secs(5);
     assert_eq!(shop.status(), first);
     shop.runs("web", "e1", Verdict::Unhealthy);
-    shop.waits("web", WaitingOn::Unhealthy);
+    shop.waits("web", WaitingOn::Unhealthy { until: None });
     let second = shop.status();
     assert_ne!(second.as_of, first.as_of);
     let since = |status: &EnvironmentStatus, kind: &str| {
@@ -730,7 +737,7 @@ fn an_optional_service_does_not_hold_up_ready_and_a_one_shot_completes() {
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;
     services.get_mut(&name("web")).unwrap().criticality = Criticality::Optional;
     services.get_mut(&name("db")).unwrap().one_shot = true;
-    shop.waits("web", WaitingOn::Unhealthy);
+    shop.waits("web", WaitingOn::Unhealthy { until: None });
     shop.is("db", "d1", ContainerState::Exited);
     shop.memory.services.entry(name("db")).or_default().completed = Some(hash("d1"));
     let status = shop.status();

@@ -30,12 +30,17 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Network => "NetworkNotPresent",
         WaitingOn::Volume { .. } => "VolumeNotPresent",
         WaitingOn::Probe => "HealthNotDecided",
-        WaitingOn::Unhealthy => "Unhealthy",
+        WaitingOn::Unhealthy { .. } => "Unhealthy",
         WaitingOn::Completion => "NotCompleted",
         WaitingOn::Backoff { .. } => "RestartBackoff",
         WaitingOn::Retry { .. } => "RetryBackoff",
         WaitingOn::Failed { .. } => "Failed",
         WaitingOn::GaveUp { .. } => "GaveUp",
+        WaitingOn::Halted { .. } => "LoopHalted",
+        WaitingOn::NotRunnable { .. } => "NotRunnable",
+        WaitingOn::Storm { .. } => "RestartStorm",
+        WaitingOn::Deferred { .. } => "TestRunning",
+        WaitingOn::Held { .. } => "Held",
         WaitingOn::NotRestarted => "NotRestarted",
         WaitingOn::Port { .. } => "PortTaken",
         WaitingOn::Ports { .. } => "PortsExhausted",
@@ -61,7 +66,10 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Network => "the network of the environment".to_owned(),
         WaitingOn::Volume { name } => format!("volume `{name}`"),
         WaitingOn::Probe => "its health check to say healthy".to_owned(),
-        WaitingOn::Unhealthy => "its health check says unhealthy".to_owned(),
+        WaitingOn::Unhealthy { until: None } => "its health check says unhealthy".to_owned(),
+        WaitingOn::Unhealthy { until: Some(_) } => {
+            "its health check says unhealthy, it is restarted after its delay".to_owned()
+        }
         WaitingOn::Completion => "its process to complete".to_owned(),
         WaitingOn::Backoff { attempt, .. } => format!("its restart delay, restart {attempt} comes next"),
         WaitingOn::Retry { failure, .. } => {
@@ -81,6 +89,16 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::GaveUp { restarts } => {
             format!("gave up after {restarts} restarts, waits for a new revision or `argus retry`")
         }
+        WaitingOn::Halted { repetitions } => format!(
+            "it failed in the same way {repetitions} times in a row, waits for a new revision or `argus retry`"
+        ),
+        WaitingOn::NotRunnable { exit_code } => {
+            format!("its command cannot be run (exit code {exit_code}), which no restart mends")
+        }
+        WaitingOn::Storm { .. } => "room among the restarts of all environments".to_owned(),
+        WaitingOn::Deferred { case, .. } => format!("the test `{case}` to end, which uses it as it is"),
+        WaitingOn::Held { why, .. } if why.is_empty() => "`argus resume`: it is held".to_owned(),
+        WaitingOn::Held { why, .. } => format!("`argus resume`: it is held ({})", one_line(why)),
         WaitingOn::NotRestarted => "its restart policy leaves it down".to_owned(),
         WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {}", holder(owner)),
         WaitingOn::Ports { tried, .. } => format!("a free host port, {tried} of the range were tried"),
@@ -110,6 +128,7 @@ pub(super) fn doing(verb: &str) -> &'static str {
         "unpause-container" => "its container is being unpaused",
         "rename-container" => "its container is being renamed",
         "remove-container" => "its container is being removed",
+        "keep-evidence" => "what it left is being kept",
         "connect-network" => "its container is being attached to the network",
         "disconnect-network" => "its container is being detached from a network",
         _ => "a call on the engine is in flight",

@@ -74,6 +74,7 @@ fn made(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, shared: &Sh
         networks: BTreeMap::from([(spec.network.to_string(), attachment)]),
         facts: None,
         stopped_by_other: None,
+        oom_at: None,
     }
 }
 

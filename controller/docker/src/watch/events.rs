@@ -47,6 +47,8 @@ pub(super) enum Note {
     Changed(ObjectId),
     /// Something happened to this container, which may be anybody's.
     ChangedIfKnown(ContainerId),
+    /// The kernel told of want of memory in it.
+    OutOfMemory(ContainerId, Timestamp),
     /// Somebody asked for its stop or its kill.
     Stopped(ContainerId, Timestamp),
 }
@@ -91,6 +93,9 @@ pub(super) fn notes(event: &EventMessage) -> Vec<Note> {
                 return vec![Note::Made(ObjectId::Container(id))];
             }
             let mut notes = vec![Note::Changed(ObjectId::Container(id.clone()))];
+            if action == "oom" {
+                notes.push(Note::OutOfMemory(id.clone(), at(event)));
+            }
             if action == "stop" || (action == "kill" && ends_a_process(attribute("signal"))) {
                 notes.push(Note::Stopped(id, at(event)));
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use argus_core::ident::ContainerId;
 use argus_core::observed::{Container, Object, ObjectId};
+use argus_core::time::Timestamp;
 
 use crate::inspect::Listed;
 
@@ -30,6 +31,14 @@ impl Known {
 
     pub(super) fn container(&self, id: &ContainerId) -> Option<&Arc<Container>> {
         self.containers.get(id).map(|entry| &entry.container)
+    }
+
+    /// Whether a run of it began after this: a replayed event may be of one that is over.
+    pub(super) fn ran_since(&self, id: &ContainerId, at: Timestamp) -> bool {
+        let facts = self.container(id).and_then(|container| container.facts.as_ref());
+        facts
+            .and_then(|facts| facts.started_at)
+            .is_some_and(|started| at < started)
     }
 
     /// Whether it was reported.
@@ -168,6 +177,7 @@ mod tests {
             networks: BTreeMap::new(),
             facts: None,
             stopped_by_other: None,
+            oom_at: None,
         }
     }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use argus_core::labels::MANAGED;
-use argus_core::observed::{Network, Object, ObjectId, Volume};
+use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Volume};
 use argus_core::outcome::ActError;
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
 };
 
+use crate::Shared;
 use crate::call::{self, READ};
 use crate::error::Op;
 use crate::inspect::{self, Listed};
@@ -52,12 +53,18 @@ pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActError> {
 /// Looks at one object; `None` when it is gone or does not carry our label.
 pub(super) async fn look(
     client: bollard::Docker,
+    shared: Arc<Shared>,
     id: ObjectId,
 ) -> (ObjectId, Result<Option<Object>, ActError>) {
     let found = match &id {
         ObjectId::Container(id) => {
             let call = call::raw(Op::Inspect, READ, client.inspect_container(id.as_str(), None)).await;
-            call.map(|found| inspect::inspected(found).map(|found| Object::Container(Arc::new(found))))
+            call.map(|found| {
+                let pid = found.state.as_ref().and_then(|state| state.pid);
+                let container = inspect::inspected(found)?;
+                measure(&shared, &container, pid);
+                Some(Object::Container(Arc::new(container)))
+            })
         }
         ObjectId::Network(id) => {
             let call = call::raw(Op::Inspect, READ, client.inspect_network(id.as_str(), None)).await;
@@ -74,6 +81,17 @@ pub(super) async fn look(
         Err(refusal) => Err(refusal.into_error(Op::Inspect)),
     };
     (id, found)
+}
+
+/// Where a limit is set, how near it came is worth knowing later.
+fn measure(shared: &Shared, container: &Container, pid: Option<i64>) {
+    let facts = container
+        .facts
+        .as_ref()
+        .filter(|facts| facts.config.memory > 0 && container.state == ContainerState::Running);
+    if let (Some(facts), Some(pid)) = (facts, pid) {
+        shared.peaks.watch(&container.id, pid, facts.started_at);
+    }
 }
 
 fn is_managed(object: &Object) -> bool {

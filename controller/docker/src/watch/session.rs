@@ -14,7 +14,7 @@ use bollard::models::EventMessage;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Interval, Sleep, sleep};
 
 use super::doubt::Doubt;
 use super::events::{self, Events, Note};
@@ -24,6 +24,7 @@ use super::look::{self, Listing};
 use super::pace::interval;
 use crate::dirty::Dirty;
 use crate::grip::News;
+use crate::peaks;
 use crate::{Shared, call};
 
 /// More looks at once gain nothing, and older engines do not like them.
@@ -68,6 +69,7 @@ pub(super) struct Session {
     looks: FuturesUnordered<BoxFuture<'static, Looked>>,
     rests: FuturesUnordered<BoxFuture<'static, ObjectId>>,
     linger: Linger,
+    samples: Interval,
     lister: Lister,
     listed_at: Option<Timestamp>,
     failures: u32,
@@ -85,6 +87,7 @@ enum Turn {
     Rested(ObjectId),
     Lingered(ObjectId),
     Told,
+    SampleDue,
     LookAgain,
     ListDue,
     Listed(Timestamp, Result<Listing, ActError>),
@@ -113,6 +116,7 @@ impl Session {
             looks: FuturesUnordered::new(),
             rests: FuturesUnordered::new(),
             linger: Linger::default(),
+            samples: tokio::time::interval(peaks::EVERY),
             lister: Lister::Idle(Box::pin(sleep(Duration::ZERO))),
             listed_at: None,
             failures: 0,
@@ -142,7 +146,8 @@ impl Session {
         let grip = &self.shared.grip;
         let held = |id: &ObjectId| matches!(id, ObjectId::Container(id) if grip.holds(id));
         while let Some(id) = self.dirty.next(LOOKS_AT_ONCE, held) {
-            self.looks.push(Box::pin(look::look(self.client.clone(), id)));
+            self.looks
+                .push(Box::pin(look::look(self.client.clone(), self.shared.clone(), id)));
         }
         if matches!(self.lister, Lister::Announced) {
             let list = Box::pin(look::list(self.client.clone()));
@@ -154,6 +159,7 @@ impl Session {
             Turn::Rested(id) => self.dirty.rested(&id),
             Turn::Lingered(id) => self.dirty.mark(id),
             Turn::Told => self.told(known, queue),
+            Turn::SampleDue => self.shared.peaks.sample(),
             Turn::LookAgain => self.list_in(self.spacing()),
             Turn::ListDue => {
                 self.looked_at.clear();
@@ -179,6 +185,7 @@ impl Session {
             looks,
             rests,
             linger,
+            samples,
             lister,
             shared,
             ..
@@ -200,6 +207,7 @@ impl Session {
             Some((id, found)) = looks.next() => Turn::Looked(id, found),
             Some(id) = rests.next() => Turn::Rested(id),
             id = linger.over() => Turn::Lingered(id),
+            _ = samples.tick(), if !shared.peaks.is_empty() => Turn::SampleDue,
             () = shared.grip.told() => Turn::Told,
             // During a list the wish is kept: it is for a list that begins after it.
             () = shared.look_again.notified(), if idle => Turn::LookAgain,
@@ -230,15 +238,14 @@ impl Session {
                 }
                 Note::ChangedIfKnown(_) => {}
                 Note::Stopped(id, at) => {
-                    // A replayed event may be of a run that is over.
-                    let facts = known
-                        .container(&id)
-                        .and_then(|container| container.facts.as_ref());
-                    let past = facts
-                        .and_then(|facts| facts.started_at)
-                        .is_some_and(|started| at < started);
-                    if !past && !self.shared.own_stops.is_ours(&id, at) {
+                    if !known.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
                         queue.push_back(Sighting::Stopped(id, at));
+                    }
+                }
+                Note::OutOfMemory(id, at) => {
+                    self.shared.peaks.sample_one(&id);
+                    if !known.ran_since(&id, at) {
+                        queue.push_back(Sighting::OutOfMemory(id, at));
                     }
                 }
             }
@@ -301,6 +308,9 @@ impl Session {
             Ok(None) => {
                 self.dirty.done(id);
                 self.looked_at.insert(id.clone());
+                if let ObjectId::Container(id) = id {
+                    self.shared.peaks.forget(id);
+                }
                 if known.gone(id) {
                     queue.push_back(Sighting::Gone(id.clone()));
                 }

@@ -6,6 +6,9 @@ use std::time::Duration;
 use argus_core::outcome::ActError;
 use argus_core::plan::Act;
 
+/// What a failed run left must not hold up the next one for longer.
+const EVIDENCE: Duration = Duration::from_secs(5);
+
 /// Deadlines by the weight of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
@@ -30,6 +33,8 @@ impl Deadlines {
         let medium = Duration::from_secs(30).clamp(self.quick.min(self.heavy), self.heavy);
         match act {
             Act::PullImage { .. } | Act::BuildImage(_) => None,
+            // A restart waits for it.
+            Act::KeepEvidence { .. } => Some(EVIDENCE),
             Act::CreateContainer { .. }
             | Act::StartContainer { .. }
             | Act::CreateNetwork { .. }

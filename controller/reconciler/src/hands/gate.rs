@@ -12,6 +12,9 @@ const HEAVY: usize = 2;
 /// Stops at once: a stop mostly waits for the container's own grace, which costs the engine nothing.
 const PATIENT: usize = 8;
 
+/// Takings of evidence at once; each is a few reads.
+const LOOKS: usize = 4;
+
 /// What an act costs the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -21,6 +24,8 @@ pub enum Class {
     Heavy,
     /// A call that waits for a container to end.
     Patient,
+    /// A read of what is there.
+    Look,
 }
 
 impl Class {
@@ -30,6 +35,7 @@ impl Class {
             Act::PullImage { .. } | Act::BuildImage(_) => Self::Heavy,
             // A wedged container can hold its removal up for a minute; the others' starts do not wait for that.
             Act::StopContainer { .. } | Act::RemoveContainer { .. } => Self::Patient,
+            Act::KeepEvidence { .. } => Self::Look,
             Act::CreateNetwork { .. }
             | Act::RemoveNetwork { .. }
             | Act::CreateVolume { .. }
@@ -50,6 +56,7 @@ pub struct Gate {
     mutations: Arc<Semaphore>,
     heavy: Arc<Semaphore>,
     patient: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
 }
 
 impl Default for Gate {
@@ -59,6 +66,7 @@ impl Default for Gate {
             mutations: permits(MUTATIONS),
             heavy: permits(HEAVY),
             patient: permits(PATIENT),
+            looks: permits(LOOKS),
         }
     }
 }
@@ -70,6 +78,7 @@ impl Gate {
             Class::Mutation => &self.mutations,
             Class::Heavy => &self.heavy,
             Class::Patient => &self.patient,
+            Class::Look => &self.looks,
         };
         // The semaphores are never closed, so there always is one.
         permits.clone().acquire_owned().await.ok()

@@ -10,6 +10,6 @@ pub(super) async fn probe<B: Backend>(backend: &B, id: &ContainerId, command: &[
     match backend.exec(id, command).await {
         Ok(result) if result.exit_code == 0 => Answer::good(result.output),
         Ok(result) => Answer::bad(format!("exit code {}: {}", result.exit_code, result.output)),
-        Err(error) => Answer::bad(error.to_string()),
+        Err(error) => Answer::missed(error.to_string()),
     }
 }

@@ -18,7 +18,7 @@ pub(super) async fn probe(address: SocketAddr, path: &str) -> Answer {
             Answer::good(format!("GET {path} on {address}: {status}"))
         }
         Ok(status) => Answer::bad(format!("GET {path} on {address}: {status}")),
-        Err(why) => Answer::bad(format!("GET {path} on {address}: {why}")),
+        Err(why) => Answer::none(format!("GET {path} on {address}: {why}")),
     }
 }
 

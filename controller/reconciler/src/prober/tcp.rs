@@ -15,12 +15,12 @@ const HANG_UP: Duration = Duration::from_millis(100);
 pub(super) async fn probe(address: SocketAddr) -> Answer {
     let mut stream = match TcpStream::connect(address).await {
         Ok(stream) => stream,
-        Err(error) => return Answer::bad(format!("connect to {address}: {error}")),
+        Err(error) => return Answer::none(format!("connect to {address}: {error}")),
     };
     let mut byte = [0];
     match tokio::time::timeout(HANG_UP, stream.read(&mut byte)).await {
-        Ok(Ok(0)) => Answer::bad(format!("{address} accepted and hung up at once")),
-        Ok(Err(error)) => Answer::bad(format!("{address} accepted, then: {error}")),
+        Ok(Ok(0)) => Answer::none(format!("{address} accepted and hung up at once")),
+        Ok(Err(error)) => Answer::none(format!("{address} accepted, then: {error}")),
         Ok(Ok(_)) | Err(_) => Answer::good(format!("{address} accepts")),
     }
 }

@@ -139,6 +139,7 @@ fn world(state: ContainerState, started_at: i64) -> World {
         networks: BTreeMap::new(),
         facts: Some(facts),
         stopped_by_other: None,
+        oom_at: None,
     };
     let mut world = World::default();
     for sighting in [

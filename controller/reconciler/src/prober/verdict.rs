@@ -1,5 +1,6 @@
 //! What a row of answers means: a pure fold into a verdict.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use argus_core::desired::Probe;
@@ -13,11 +14,24 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Longest output that is kept.
 const OUTPUT: usize = 4 * 1024;
 
+/// One question that cannot be put is an accident, so many in a row are a failure.
+const MISSES: u32 = 3;
+/// Outputs that are kept for the evidence.
+const RECENT: usize = 5;
+/// Answers that are looked at to find out whether it is steady.
+const WINDOW: usize = 20;
+/// So many turns among them are not one outage.
+const TURNS: usize = 4;
+
 /// What one probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// It was good.
     pub good: bool,
+    /// Somebody answered, well or not.
+    pub answered: bool,
+    /// It was asked at all; a question that cannot be put says nothing of the service.
+    pub asked: bool,
     /// What it said.
     pub output: String,
 }
@@ -27,6 +41,8 @@ impl Answer {
     pub fn good(output: impl Into<String>) -> Self {
         Self {
             good: true,
+            answered: true,
+            asked: true,
             output: output.into(),
         }
     }
@@ -35,6 +51,28 @@ impl Answer {
     pub fn bad(output: impl Into<String>) -> Self {
         Self {
             good: false,
+            answered: true,
+            asked: true,
+            output: output.into(),
+        }
+    }
+
+    /// None at all.
+    pub fn none(output: impl Into<String>) -> Self {
+        Self {
+            good: false,
+            answered: false,
+            asked: true,
+            output: output.into(),
+        }
+    }
+
+    /// The question could not be put.
+    pub fn missed(output: impl Into<String>) -> Self {
+        Self {
+            good: false,
+            answered: false,
+            asked: false,
             output: output.into(),
         }
     }
@@ -47,9 +85,17 @@ pub struct Row {
     started_at: Option<Timestamp>,
     goods: u32,
     bads: u32,
+    /// Questions in a row that could not be put.
+    misses: u32,
     /// The next bad answer counts not before one interval after this.
     counted_at: Timestamp,
     pause: Duration,
+    /// What the last probes said, oldest first.
+    outputs: VecDeque<String>,
+    /// Which of the last probes were good, since it was healthy first.
+    results: VecDeque<bool>,
+    /// Since the last good answer nobody answered at all.
+    silent: bool,
 }
 
 impl Row {
@@ -61,8 +107,12 @@ impl Row {
             started_at,
             goods: 0,
             bads: 0,
+            misses: 0,
             counted_at,
             pause: FIRST,
+            outputs: VecDeque::new(),
+            results: VecDeque::new(),
+            silent: true,
         }
     }
 
@@ -73,12 +123,14 @@ impl Row {
 
     /// Takes an answer in; tells whether the verdict is another one now.
     pub fn take(&mut self, probe: &Probe, answer: Answer, now: Timestamp) -> bool {
+        self.remember(&answer);
         let before = self.health.as_ref().map(|health| health.verdict);
         let current = before.unwrap_or(Verdict::Starting);
+        self.misses = if answer.asked { 0 } else { self.misses + 1 };
         if answer.good {
             self.goods = self.goods.saturating_add(1);
             self.bads = 0;
-        } else {
+        } else if answer.asked {
             self.goods = 0;
             // Probes are quick while it starts: a bad answer counts once an interval, as with the engine's own checks.
             if current != Verdict::Starting || now >= self.counted_at + probe.interval {
@@ -88,22 +140,56 @@ impl Row {
         }
         let verdict = if answer.good && self.goods >= probe.success_threshold.max(1) {
             Verdict::Healthy
-        } else if self.bads >= probe.retries.max(1) {
+        } else if self.bads >= probe.retries.max(1) || self.misses >= MISSES {
             Verdict::Unhealthy
         } else {
             current
         };
-        if before == Some(verdict) {
+        let unsteady = self.is_unsteady();
+        let was = self.health.as_ref().map(|health| health.unsteady);
+        if before == Some(verdict) && was == Some(unsteady) {
             return false;
         }
-        let output = cut(answer.output);
+        let since = match &self.health {
+            Some(health) if before == Some(verdict) => health.since,
+            Some(_) | None => now,
+        };
         self.health = Some(Health {
             verdict,
-            since: now,
+            since,
             started_at: self.started_at,
-            output,
+            output: cut(answer.output),
+            recent: self.outputs.iter().cloned().collect(),
+            dead: verdict == Verdict::Unhealthy && self.silent,
+            unsteady,
         });
         true
+    }
+
+    fn remember(&mut self, answer: &Answer) {
+        self.outputs.push_back(cut(answer.output.clone()));
+        if self.outputs.len() > RECENT {
+            self.outputs.pop_front();
+        }
+        self.silent = answer.good || (self.silent && !answer.answered);
+        if answer.good || !self.results.is_empty() {
+            self.results.push_back(answer.good);
+        }
+        if self.results.len() > WINDOW {
+            self.results.pop_front();
+        }
+    }
+
+    /// It is neither up nor down: good answers come in between, and more than half are bad.
+    fn is_unsteady(&self) -> bool {
+        let bads = self.results.iter().filter(|good| !**good).count();
+        let turns = self
+            .results
+            .iter()
+            .zip(self.results.iter().skip(1))
+            .filter(|(one, next)| one != next)
+            .count();
+        self.results.len() == WINDOW && bads * 2 > WINDOW && turns >= TURNS
     }
 
     /// The pause before the next probe.
@@ -153,9 +239,10 @@ mod tests {
             let at: i64 = at.parse().unwrap();
             if row.take(
                 probe,
-                Answer {
-                    good: sign == "+",
-                    output: String::new(),
+                if sign == "+" {
+                    Answer::good("")
+                } else {
+                    Answer::bad("")
                 },
                 Timestamp(at * 1_000),
             ) {
@@ -195,6 +282,87 @@ mod tests {
         ] {
             assert_eq!(check(probe, answers), flips, "{answers}");
         }
+    }
+
+    #[test]
+    fn a_probe_that_nobody_answers_is_dead_and_one_with_a_bad_answer_is_not() {
+        let probe = probe();
+        for (answers, dead) in [
+            (
+                [
+                    Answer::none("refused"),
+                    Answer::none("refused"),
+                    Answer::none("refused"),
+                ],
+                true,
+            ),
+            (
+                [Answer::bad("500"), Answer::bad("500"), Answer::bad("500")],
+                false,
+            ),
+            (
+                [
+                    Answer::none("refused"),
+                    Answer::bad("500"),
+                    Answer::none("refused"),
+                ],
+                false,
+            ),
+        ] {
+            let mut row = Row::new(&probe, Some(Timestamp(0)), Timestamp(0));
+            row.take(&probe, Answer::good(""), Timestamp(1_000));
+            for (index, answer) in (2..).zip(answers) {
+                row.take(&probe, answer, Timestamp(index * 10_000));
+            }
+            let health = row.health().unwrap();
+            assert_eq!((health.verdict, health.dead), (Verdict::Unhealthy, dead));
+            assert_eq!(health.recent.len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_question_that_cannot_be_put_says_nothing_and_three_in_a_row_do() {
+        let probe = probe();
+        let mut row = Row::new(&probe, Some(Timestamp(0)), Timestamp(0));
+        row.take(&probe, Answer::good(""), Timestamp(1_000));
+        let mut told = |answer: Answer, second: i64| {
+            row.take(&probe, answer, Timestamp(second * 1_000));
+            row.health().unwrap().verdict
+        };
+        for (answer, at, verdict) in [
+            (Answer::missed("no exec"), 10, Verdict::Healthy),
+            (Answer::missed("no exec"), 20, Verdict::Healthy),
+            (Answer::good(""), 30, Verdict::Healthy),
+            (Answer::missed("no exec"), 40, Verdict::Healthy),
+            (Answer::missed("no exec"), 50, Verdict::Healthy),
+            (Answer::missed("no exec"), 60, Verdict::Unhealthy),
+        ] {
+            assert_eq!(told(answer, at), verdict, "at {at}");
+        }
+    }
+
+    #[test]
+    fn more_bad_than_good_in_turns_is_unsteady_and_one_outage_is_not() {
+        let probe = Probe {
+            retries: 100,
+            ..probe()
+        };
+        let unsteady = |pattern: &str| {
+            let mut row = Row::new(&probe, Some(Timestamp(0)), Timestamp(0));
+            for (index, sign) in (1..).zip(pattern.chars()) {
+                let answer = if sign == '+' {
+                    Answer::good("")
+                } else {
+                    Answer::bad("")
+                };
+                row.take(&probe, answer, Timestamp(index * 10_000));
+            }
+            row.health().unwrap().unsteady
+        };
+        assert!(unsteady("+--+--+--+--+--+--+--"));
+        assert!(!unsteady("+++++++++------------"));
+        assert!(!unsteady("+-+++-+++-+++-+++-+++"));
+        assert!(!unsteady("+--+--"));
     }
 
     #[test]

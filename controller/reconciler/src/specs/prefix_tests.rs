@@ -38,6 +38,7 @@ fn desk(folder: &Path) -> Desk {
 fn steps(brain: &mut Brain, desk: &Desk, world: &World, now: i64) -> Vec<Step> {
     let (health, specs) = (HealthBook::new(), &desk.book().environments);
     let inputs = Inputs {
+        orders: &argus_core::orders::Orders::default(),
         specs,
         scanned: true,
         world,

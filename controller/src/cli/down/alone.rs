@@ -8,6 +8,7 @@ use argus_core::brain::{Brain, Inputs, Site, Turn};
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
+use argus_core::orders::Orders;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::{Step, Subject, WaitingOn};
 use argus_crds::error::Code;
@@ -139,6 +140,7 @@ impl Work {
 
     fn turn(&mut self) -> Turn {
         self.brain.turn(&Inputs {
+            orders: &Orders::default(),
             specs: &BTreeMap::new(),
             scanned: true,
             world: &self.eyes.world,

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::Look;
-use crate::memory::ServiceMemory;
+use crate::desired::ProbeKind;
+use crate::diagnose::Ending;
 use crate::memory::restart::{self, Verdict as Restart};
+use crate::memory::{Death, ServiceMemory};
 use crate::observed::{Container, ContainerState};
 use crate::plan::{Act, Cause, Decision, WaitingOn, ready};
 use crate::probe::Verdict;
@@ -14,7 +16,7 @@ const BY_HAND_GRACE: Duration = Duration::from_secs(10);
 
 pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
     match container.state {
-        ContainerState::Created => start(look, container, Cause::Ready),
+        ContainerState::Created => again(look, container),
         ContainerState::Running | ContainerState::Restarting => running(look, container),
         ContainerState::Paused => match by_hand(look) {
             Err(wait) => Decision::Wait(wait),
@@ -30,6 +32,50 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
     }
 }
 
+/// The newest failure, as long as what it left was not taken and can be.
+pub(super) fn evidence(look: &Look<'_>) -> Option<Act> {
+    let last = kept(look)?.deaths.last()?;
+    let container = look.input.observed.containers.get(&last.container)?;
+    let port = match look.service.probe.as_ref().map(|probe| &probe.kind) {
+        Some(ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }) => Some(*port),
+        Some(ProbeKind::Exec { .. } | ProbeKind::Docker) | None => None,
+    };
+    (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| Act::KeepEvidence {
+        id: last.container.clone(),
+        number: last.number,
+        since: last.started_at,
+        port: port.filter(|_| last.ending == Ending::Unhealthy),
+    })
+}
+
+/// What the restart policy says of the newest failure, if no run followed it: why a run may follow now, or what it
+/// waits for.
+pub(super) fn may_follow(look: &Look<'_>) -> Result<Option<Cause>, WaitingOn> {
+    let Some(kept) = kept(look) else { return Ok(None) };
+    let of_another = |last: &Death| last.hash.as_ref().is_some_and(|hash| hash != look.hash);
+    if kept
+        .deaths
+        .last()
+        .is_none_or(|last| last.answered || of_another(last))
+    {
+        return Ok(None);
+    }
+    match verdict(look, kept) {
+        Restart::EngineRestart => Ok(Some(Cause::EngineRestart)),
+        Restart::Stay => Err(WaitingOn::NotRestarted),
+        Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
+        Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
+        Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
+        Restart::At(until, attempt) if until > look.input.now => Err(WaitingOn::Backoff { until, attempt }),
+        Restart::At(_, attempt) => Ok(Some(Cause::Restart { attempt })),
+    }
+}
+
+fn verdict(look: &Look<'_>, kept: &ServiceMemory) -> Restart {
+    let policy = &look.accepted.desired.restart;
+    restart::verdict(policy, &kept.deaths, look.input.outages, &kept.flips)
+}
+
 fn running(look: &Look<'_>, container: &Container) -> Decision {
     if look.service.one_shot {
         return Decision::Wait(WaitingOn::Completion);
@@ -37,8 +83,28 @@ fn running(look: &Look<'_>, container: &Container) -> Decision {
     match ready::verdict(look.service.probe.as_ref(), container, look.input.health) {
         None | Some(Verdict::Healthy) => Decision::Settled,
         Some(Verdict::Starting) => Decision::Wait(WaitingOn::Probe),
-        Some(Verdict::Unhealthy) => Decision::Wait(WaitingOn::Unhealthy),
+        Some(Verdict::Unhealthy) => unhealthy(look, container),
     }
+}
+
+/// A probe that failed past its retries is a failure like any other: within the budget it costs a restart.
+fn unhealthy(look: &Look<'_>, container: &Container) -> Decision {
+    let attempt = match may_follow(look) {
+        Ok(Some(Cause::Restart { attempt })) => attempt,
+        Ok(Some(_)) => 0,
+        Ok(None) | Err(WaitingOn::NotRestarted) => {
+            return Decision::Wait(WaitingOn::Unhealthy { until: None });
+        }
+        Err(WaitingOn::Backoff { until, .. }) => {
+            return Decision::Wait(WaitingOn::Unhealthy { until: Some(until) });
+        }
+        Err(wait) => return Decision::Wait(wait),
+    };
+    let act = Act::StopContainer {
+        id: container.id.clone(),
+        grace: look.service.stop_grace,
+    };
+    Decision::Do(act, Cause::Unhealthy { attempt })
 }
 
 fn ended(look: &Look<'_>, container: &Container) -> Decision {
@@ -63,24 +129,32 @@ fn ended(look: &Look<'_>, container: &Container) -> Decision {
             Ok(()) => start(look, container, Cause::ByHand),
         };
     }
-    let deaths = kept(look).map(|kept| kept.deaths.as_slice()).unwrap_or_default();
-    if deaths.is_empty() {
-        // Its end was forgiven, or was our own doing.
-        return start(look, container, Cause::Ready);
-    }
-    match restart::verdict(&look.accepted.desired.restart, deaths, look.input.outages) {
-        Restart::EngineRestart => start(look, container, Cause::EngineRestart),
-        Restart::Stay => Decision::Wait(WaitingOn::NotRestarted),
-        Restart::GaveUp(restarts) => Decision::Wait(WaitingOn::GaveUp { restarts }),
-        Restart::At(until, attempt) if until > look.input.now => {
-            Decision::Wait(WaitingOn::Backoff { until, attempt })
+    again(look, container)
+}
+
+/// A first run, or another one: the container is started (again), and from the second failure in a row on it is made
+/// anew, because what it wrote into itself may be what ends it.
+fn again(look: &Look<'_>, container: &Container) -> Decision {
+    match may_follow(look) {
+        Err(wait) => Decision::Wait(wait),
+        // It never failed, or its end was forgiven, or was our own doing.
+        Ok(None) => start(look, container, Cause::Ready),
+        Ok(Some(Cause::Restart { attempt })) if attempt > 1 && container.state == ContainerState::Exited => {
+            match may_start(look) {
+                Err(wait) => Decision::Wait(wait),
+                Ok(()) => super::remove(container, Cause::Restart { attempt }),
+            }
         }
-        Restart::At(_, attempt) => start(look, container, Cause::Restart { attempt }),
+        Ok(Some(cause)) => start(look, container, cause),
     }
 }
 
+fn may_start(look: &Look<'_>) -> Result<(), WaitingOn> {
+    ready::may_start(look.input, look.service).and_then(|()| look.may_bind())
+}
+
 fn start(look: &Look<'_>, container: &Container, cause: Cause) -> Decision {
-    if let Err(wait) = ready::may_start(look.input, look.service).and_then(|()| look.may_bind()) {
+    if let Err(wait) = may_start(look) {
         return Decision::Wait(wait);
     }
     // A refused port that is still assigned was seen free since.

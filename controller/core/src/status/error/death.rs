@@ -1,42 +1,127 @@
-//! The end of a container that nobody asked for as a structured error.
+//! A failure of a container that nobody asked for as a structured error.
 
 use argus_crds::error::{Code, StructuredError};
 use serde_json::{Value, json};
 
-use crate::memory::Death;
-use crate::observed::Container;
+use crate::desired::Service;
+use crate::diagnose::{self, Kind};
+use crate::memory::{Death, restart};
+use crate::observed::{Container, Outage};
+use crate::outcome::Evidence;
+use crate::status::StatusInput;
+use crate::status::redact::redacted;
 
-/// The error of one death.
-pub(super) fn of(death: &Death, container: Option<&Container>) -> StructuredError {
-    let stopped_by_other = container.is_some_and(|container| container.stopped_by_other.is_some());
-    let mut details = facts(death);
-    if let (Some(container), Some(map)) = (container, details.as_object_mut()) {
-        let limit = container
-            .facts
-            .as_ref()
-            .map(|facts| facts.config.memory)
-            .filter(|limit| *limit > 0);
-        map.insert("memoryLimit".to_owned(), json!(limit));
-        let said = container
-            .facts
-            .as_ref()
-            .map(|facts| facts.error.as_str())
-            .filter(|said| !said.is_empty());
-        map.insert("engineError".to_owned(), json!(said));
-    }
-    let code = if is_oom(death, stopped_by_other) {
-        Code::ContainerOom
-    } else {
-        Code::ContainerCrash
-    };
-    StructuredError::new(code, words(death))
-        .details(details)
-        .exit_code(death.exit_code)
-        .container_id(death.container.as_str())
+use super::Place;
+
+/// Lines of each stream that go into an error; the rest is in the evidence.
+const TAIL: usize = 20;
+/// Most bytes of such a tail.
+const TAIL_BYTES: usize = 4 * 1024;
+
+/// What a failure is told with, beside itself.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    environment: &'a str,
+    name: &'a str,
+    service: Option<&'a Service>,
+    outages: &'a [Outage],
 }
 
-/// The error of a spent restart budget, with every death inline.
-pub(super) fn exhausted(restarts: u32, deaths: &[Death]) -> StructuredError {
+impl<'a> Case<'a> {
+    pub(super) fn of(input: &StatusInput<'a>, place: &Place<'a>) -> Self {
+        let name = place.service.unwrap_or_default();
+        let services = input.accepted.map(|accepted| &accepted.desired.services);
+        let service = services.and_then(|services| {
+            let mut named = services.iter().filter(|(found, _)| found.as_str() == name);
+            named.next().map(|(_, service)| service)
+        });
+        Self {
+            environment: input.env.as_str(),
+            name,
+            service,
+            outages: input.outages,
+        }
+    }
+
+    /// What a run wrote last, without the engine's times and without secrets.
+    fn tail(&self, lines: &[String]) -> String {
+        let from = lines.len().saturating_sub(TAIL);
+        let text = lines[from..].join("\n");
+        let text = redacted(&text, self.service);
+        let cut = text.len().saturating_sub(TAIL_BYTES);
+        let from = (cut..=text.len())
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
+        text[from..].to_owned()
+    }
+
+    fn facts(&self, death: &Death) -> Value {
+        let lost_code = death.exit_code == 255 && restart::engine_caused(death, self.outages);
+        json!({
+            "kind": diagnose::kind(death),
+            "containerId": death.container,
+            "startedAt": death.started_at.map(|at| at.to_string()),
+            "endedAt": death.at.to_string(),
+            "exitCode": death.exit_code,
+            "exitCodeKnown": !lost_code,
+            "signal": diagnose::signal(death.exit_code),
+            "oomKilled": death.oom_killed,
+            "oomEvent": death.oom_event,
+            "oomSuspected": diagnose::oom_suspected(death),
+            "memoryLimit": death.memory_limit,
+            "memoryPeak": death.peak(),
+            "incarnation": death.number,
+            "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, death.number),
+            "lastLine": death.evidence.as_ref().and_then(last_line).map(|line| redacted(line, self.service)),
+        })
+    }
+
+    /// The error with what the run left.
+    fn with_evidence(&self, error: StructuredError, death: &Death) -> StructuredError {
+        let error = error
+            .exit_code(death.exit_code)
+            .container_id(death.container.as_str());
+        match &death.evidence {
+            Some(left) if !left.stdout.is_empty() || !left.stderr.is_empty() => {
+                error.tails(&self.tail(&left.stdout), &self.tail(&left.stderr))
+            }
+            Some(_) | None => error,
+        }
+    }
+}
+
+fn last_line(evidence: &Evidence) -> Option<&String> {
+    evidence.stderr.last()
+}
+
+/// The error of one failure.
+pub(super) fn of(case: &Case<'_>, death: &Death, container: Option<&Container>) -> StructuredError {
+    let code = match diagnose::kind(death) {
+        Kind::OutOfMemory => Code::ContainerOom,
+        Kind::NotRunnable => Code::EntrypointNotFound,
+        Kind::Unhealthy => Code::HealthCheckTimeout,
+        Kind::Exit | Kind::Signal => Code::ContainerCrash,
+    };
+    let mut details = case.facts(death);
+    if let Some(map) = details.as_object_mut() {
+        let said = Some(death.error.as_str()).filter(|said| !said.is_empty());
+        map.insert("engineError".to_owned(), json!(said));
+        if let Some(left) = &death.evidence {
+            map.insert("missing".to_owned(), json!(left.missing));
+            if !left.questions.is_empty() {
+                map.insert("questions".to_owned(), json!(left.questions));
+            }
+        }
+        let stopped = container.and_then(|container| container.stopped_by_other);
+        if let Some(at) = stopped {
+            map.insert("stoppedByOther".to_owned(), json!(at.to_string()));
+        }
+    }
+    case.with_evidence(StructuredError::new(code, words(death)).details(details), death)
+}
+
+/// The error of a spent restart budget, with every failure inline.
+pub(super) fn exhausted(case: &Case<'_>, restarts: u32, deaths: &[Death]) -> StructuredError {
     let last = deaths.last();
     let message = match last {
         Some(last) => format!(
@@ -45,67 +130,62 @@ pub(super) fn exhausted(restarts: u32, deaths: &[Death]) -> StructuredError {
         ),
         None => format!("gave up after {restarts} restarts"),
     };
-    let attempts: Vec<Value> = deaths.iter().map(facts).collect();
-    let alike = deaths
-        .windows(2)
-        .all(|pair| pair[0].exit_code == pair[1].exit_code);
     let error = StructuredError::new(Code::ContainerRestartExhausted, message)
         .attempt(restarts)
         .details(json!({
             "restarts": restarts,
-            "attempts": attempts,
-            "crashLoop": deaths.len() > 1 && alike,
+            "attempts": attempts(case, deaths),
+            "crashLoop": is_crash_loop(deaths),
         }));
     match last {
-        Some(last) => error
-            .exit_code(last.exit_code)
-            .container_id(last.container.as_str()),
+        Some(last) => case.with_evidence(error, last),
         None => error,
     }
 }
 
-/// A death in words, as in `process ended with exit code 3`.
-pub(super) fn words(death: &Death) -> String {
-    let ran = death.started_at.map(|started| death.at.since(started).as_secs());
-    let after = ran.map_or_else(String::new, |seconds| format!(" after {seconds} s"));
-    match (death.oom_killed && death.exit_code != 0, signal(death.exit_code)) {
-        (true, _) => format!("process ran out of memory{after}"),
-        (false, Some(signal)) => format!("process was ended by {signal}{after}"),
-        (false, None) => format!("process ended with exit code {}{after}", death.exit_code),
+/// The error of a failure that comes back the same.
+pub(super) fn halted(case: &Case<'_>, repetitions: u32, deaths: &[Death]) -> StructuredError {
+    let last = deaths.last();
+    let said = last
+        .and_then(|last| last.evidence.as_ref())
+        .and_then(last_line)
+        .map(|line| redacted(line, case.service))
+        .unwrap_or_default();
+    let message = format!("failed in the same way {repetitions} times in a row: {said}");
+    let error = StructuredError::new(Code::LoopHalted, message).details(json!({
+        "event": "loop.halted",
+        "repetitions": repetitions,
+        "fingerprint": last.and_then(diagnose::fingerprint),
+        "attempts": attempts(case, deaths),
+        "crashLoop": is_crash_loop(deaths),
+    }));
+    match last {
+        Some(last) => case.with_evidence(error, last),
+        None => error,
     }
 }
 
-/// The verdict needs evidence: the engine's flag, a failure, and nobody who stopped it.
-fn is_oom(death: &Death, stopped_by_other: bool) -> bool {
-    death.oom_killed && death.exit_code != 0 && !stopped_by_other
+fn attempts(case: &Case<'_>, deaths: &[Death]) -> Vec<Value> {
+    deaths.iter().map(|death| case.facts(death)).collect()
 }
 
-fn facts(death: &Death) -> Value {
-    json!({
-        "containerId": death.container,
-        "startedAt": death.started_at.map(|at| at.to_string()),
-        "endedAt": death.at.to_string(),
-        "exitCode": death.exit_code,
-        "signal": signal(death.exit_code),
-        "oomKilled": death.oom_killed,
-        "oomSuspected": !death.oom_killed && death.exit_code == 137,
-    })
+/// It ends again and again, in the same way, before it did anything.
+fn is_crash_loop(deaths: &[Death]) -> bool {
+    let alike = |pair: &[Death]| pair[0].exit_code == pair[1].exit_code;
+    deaths.len() > 1 && deaths.windows(2).all(alike)
 }
 
-/// The signal behind an exit code above 128.
-fn signal(exit_code: i64) -> Option<&'static str> {
-    match exit_code {
-        129 => Some("SIGHUP"),
-        130 => Some("SIGINT"),
-        131 => Some("SIGQUIT"),
-        132 => Some("SIGILL"),
-        134 => Some("SIGABRT"),
-        135 => Some("SIGBUS"),
-        136 => Some("SIGFPE"),
-        137 => Some("SIGKILL"),
-        139 => Some("SIGSEGV"),
-        141 => Some("SIGPIPE"),
-        143 => Some("SIGTERM"),
-        _ => None,
+/// A failure in words, as in `process ended with exit code 3`.
+pub(super) fn words(death: &Death) -> String {
+    let ran = death.started_at.map(|started| death.at.since(started).as_secs());
+    let after = ran.map_or_else(String::new, |seconds| format!(" after {seconds} s"));
+    match (diagnose::kind(death), diagnose::signal(death.exit_code)) {
+        (Kind::OutOfMemory, _) => format!("process ran out of memory{after}"),
+        (Kind::Unhealthy, _) => format!("health check failed past its retries{after}"),
+        (Kind::NotRunnable, _) => format!("command cannot be run (exit code {}){after}", death.exit_code),
+        (Kind::Signal, Some(signal)) => format!("process was ended by {signal}{after}"),
+        (Kind::Signal | Kind::Exit, _) => {
+            format!("process ended with exit code {}{after}", death.exit_code)
+        }
     }
 }

@@ -1,0 +1,56 @@
+//! Services that cannot be believed: a probe that changes its mind too often.
+
+use argus_crds::error::{Code, StructuredError};
+use serde_json::json;
+
+use crate::ident::ServiceName;
+use crate::memory::{ServiceMemory, restart};
+use crate::status::StatusInput;
+
+use super::Place;
+
+/// Services whose probe changes its mind too often to be believed.
+pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
+    let services = input.memory.services.iter();
+    let error = |(name, memory): (&ServiceName, &ServiceMemory)| {
+        let beyond = restart::flapping(&memory.flips, input.now);
+        let unsteady = input
+            .observed
+            .containers
+            .values()
+            .filter(|container| container.owner().and_then(|owner| owner.service).as_ref() == Some(name))
+            .any(|container| {
+                input
+                    .health
+                    .get(&container.id)
+                    .is_some_and(|health| health.unsteady)
+            });
+        if beyond == 0 && !unsteady {
+            return None;
+        }
+        let message = if beyond > 0 {
+            format!(
+                "its health check changed its mind {} times lately",
+                memory.flips.len()
+            )
+        } else {
+            "more than half of its probes fail although it is healthy in between".to_owned()
+        };
+        let flips: Vec<String> = memory.flips.iter().map(ToString::to_string).collect();
+        let place = Place {
+            service: Some(name.as_str()),
+            ..Place::environment(input)
+        };
+        let error = StructuredError::new(Code::FlakySuspected, message).details(json!({
+            "flips": flips,
+            "unsteady": unsteady,
+            "suggestions": [
+                "raise `timeout` or `retries` of its healthcheck",
+                "pin its image by digest",
+                "lower what runs beside it",
+            ],
+        }));
+        Some(place.finish(error, memory.flips.last().copied().unwrap_or(input.now)))
+    };
+    services.filter_map(error).collect()
+}

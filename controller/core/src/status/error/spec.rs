@@ -1,0 +1,55 @@
+//! A refused file as structured errors, one a complaint.
+
+use argus_crds::complaint::Complaint;
+use argus_crds::error::{Code, StructuredError};
+use serde_json::json;
+
+use crate::status::Rejection;
+use crate::time::Timestamp;
+
+use super::{MOST, Place};
+
+/// How admission marks a complaint about what the policy forbids.
+const POLICY: &str = "POLICY_VIOLATION: ";
+
+/// One error a complaint that refuses the file.
+pub(in crate::status) fn of_spec(
+    environment: Option<&str>,
+    rejection: Rejection<'_>,
+    at: Timestamp,
+) -> Vec<StructuredError> {
+    let place = Place {
+        environment,
+        service: None,
+        container: None,
+        revision: None,
+    };
+    let error = |complaint: &Complaint| {
+        let spot = complaint
+            .place
+            .map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
+        let message = format!("{}{spot}: {}", rejection.spec_path, complaint.message);
+        let hint = complaint.hint.as_deref();
+        let forbidden = hint.and_then(|hint| hint.strip_prefix(POLICY));
+        let code = if forbidden.is_some() {
+            Code::PolicyViolation
+        } else {
+            rejection.code
+        };
+        let error = StructuredError::new(code, message).details(json!({
+            "specPath": rejection.spec_path,
+            "path": complaint.path,
+            "line": complaint.place.map(|spot| spot.line),
+            "column": complaint.place.map(|spot| spot.column),
+            "hint": forbidden.or(hint),
+        }));
+        place.finish(error, at)
+    };
+    rejection
+        .complaints
+        .iter()
+        .filter(|complaint| complaint.is_error())
+        .take(MOST)
+        .map(error)
+        .collect()
+}

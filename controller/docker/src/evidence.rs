@@ -1,0 +1,150 @@
+//! What a failed run left behind: its last lines, its peak of memory, and what its port answers.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use argus_backend::{LogQuery, Stream};
+use argus_core::ident::ContainerId;
+use argus_core::outcome::{ActError, Done, Evidence};
+use argus_core::time::Timestamp;
+use futures::StreamExt;
+use tokio::net::TcpStream;
+
+use crate::Shared;
+use crate::logs;
+use crate::ownership;
+
+/// Lines of each stream that are taken.
+const LINES: u32 = 1_000;
+/// Most bytes of each stream that are kept; of more, the end.
+const LONGEST: usize = 512 * 1024;
+/// A connection that takes longer is none.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// What is asked for, as the act has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub(crate) id: &'a ContainerId,
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) port: Option<u16>,
+}
+
+/// Takes what there is; what cannot be had is said in the evidence itself.
+///
+/// # Errors
+/// The container is gone, or the engine does not answer.
+pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError> {
+    let (stdout, stderr, questions) = tokio::join!(
+        lines(shared, run, Stream::Stdout),
+        lines(shared, run, Stream::Stderr),
+        ask(shared, run),
+    );
+    let mut evidence = Evidence {
+        memory_peak: shared.peaks.known(run.id, run.since),
+        ..Evidence::default()
+    };
+    for (name, came, kept) in [
+        ("stdout", stdout, &mut evidence.stdout),
+        ("stderr", stderr, &mut evidence.stderr),
+    ] {
+        match came {
+            Ok(lines) => *kept = lines,
+            Err(gone @ ActError::Gone) => return Err(gone),
+            Err(away @ ActError::Unreachable(_)) => return Err(away),
+            Err(why) => evidence.missing.push(format!("{name}: {why}")),
+        }
+    }
+    match questions {
+        Ok(questions) => evidence.questions = questions,
+        Err(why) => evidence.missing.push(format!("network: {why}")),
+    }
+    Ok(Done::Evidence(Box::new(evidence)))
+}
+
+/// The last lines of one stream of this run, each with the engine's time in front.
+async fn lines(shared: &Shared, run: Run<'_>, stream: Stream) -> Result<Vec<String>, ActError> {
+    let query = LogQuery {
+        tail: Some(LINES),
+        timestamps: true,
+        since: run.since,
+        only: Some(stream),
+        ..LogQuery::default()
+    };
+    let mut all = logs::lines(shared, run.id, &query);
+    let mut kept = std::collections::VecDeque::new();
+    let mut bytes = 0;
+    while let Some(line) = all.next().await {
+        let text = line?.text;
+        if !is_of_this_run(&text, run.since) {
+            continue;
+        }
+        bytes += text.len();
+        kept.push_back(text);
+        while bytes > LONGEST && kept.len() > 1 {
+            bytes -= kept.pop_front().map_or(0, |old: String| old.len());
+        }
+    }
+    Ok(kept.into())
+}
+
+/// The engine cuts to the second; an earlier run may have ended within the same.
+fn is_of_this_run(line: &str, since: Option<Timestamp>) -> bool {
+    let at = line
+        .split_once(' ')
+        .and_then(|(stamp, _)| Timestamp::parse(stamp));
+    match (at, since) {
+        (Some(at), Some(since)) => at >= since,
+        (None, _) | (_, None) => true,
+    }
+}
+
+/// What a container that still runs answers on its port, and under which names it can be found.
+async fn ask(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActError> {
+    let Some(port) = run.port else {
+        return Ok(BTreeMap::new());
+    };
+    let held = ownership::look(shared, run.id.as_str())
+        .await?
+        .ok_or(ActError::Gone)?;
+    let mut found = BTreeMap::new();
+    for (network, at) in &held.container.networks {
+        found.insert(
+            format!("dns on {network}"),
+            format!("known as {}", at.aliases.join(", ")),
+        );
+        let address = at.address.as_ref().and_then(|text| text.split('/').next());
+        let Some(address) = address.and_then(|text| text.parse::<IpAddr>().ok()) else {
+            continue;
+        };
+        let address = SocketAddr::new(address, port);
+        let answer = match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
+            Ok(Ok(_)) => "connected".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", CONNECT.as_secs()),
+        };
+        found.insert(format!("tcp {address}"), answer);
+    }
+    if held.container.networks.is_empty() {
+        found.insert("dns".to_owned(), "it is on no network".to_owned());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_an_earlier_run_are_left_out() {
+        let since = Timestamp::parse("2026-11-21T10:00:00.5Z");
+        for (line, of_this_run) in [
+            ("2026-11-21T10:00:00.499999999Z old", false),
+            ("2026-11-21T10:00:00.500000001Z new", true),
+            ("no time at all", true),
+        ] {
+            assert_eq!(is_of_this_run(line, since), of_this_run, "{line}");
+        }
+        assert!(is_of_this_run("2026-11-21T10:00:00.1Z x", None));
+    }
+}
