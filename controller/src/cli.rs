@@ -14,15 +14,19 @@ mod down;
 mod engine;
 mod explain;
 mod get;
+mod hold;
 mod logs;
 pub(crate) mod output;
 mod plan;
 pub(crate) mod reading;
 mod retry;
+mod rollback;
 pub(crate) mod run;
 mod schema;
 mod status;
 pub(crate) mod table;
+mod tell;
+mod test;
 mod validate;
 mod wait;
 
@@ -62,6 +66,18 @@ enum Verb {
     Down(down::Down),
     /// Try again what was given up
     Retry(retry::Retry),
+    /// Leave an environment or a service as it is
+    Hold(hold::Hold),
+    /// End a hold
+    Resume(hold::Resume),
+    /// Abandon pulls and builds of an environment, and hold it
+    Cancel(hold::Cancel),
+    /// Go back to the last other revision that was ready
+    Rollback(rollback::Rollback),
+    /// Run the same revision beside itself, under another name and on other ports
+    Fork(rollback::Fork),
+    /// Say that a test begins or ended
+    Test(test::Test),
     /// Show what containers write
     Logs(logs::Logs),
     /// Print the JSON Schema of the spec, of the status files or of errors, or the CRD
@@ -113,6 +129,12 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Wait(wait) => wait.carry_out(&options),
         Verb::Down(down) => down.carry_out(&options),
         Verb::Retry(retry) => retry.carry_out(&options),
+        Verb::Hold(hold) => hold.carry_out(&options),
+        Verb::Resume(resume) => resume.carry_out(&options),
+        Verb::Cancel(cancel) => cancel.carry_out(&options),
+        Verb::Rollback(rollback) => rollback.carry_out(&options),
+        Verb::Fork(fork) => fork.carry_out(&options),
+        Verb::Test(test) => test.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
@@ -132,6 +154,12 @@ impl Verb {
             Self::Wait(wait) => wait.output,
             Self::Down(down) => down.output,
             Self::Retry(retry) => retry.output,
+            Self::Hold(hold) => hold.output,
+            Self::Resume(resume) => resume.output,
+            Self::Cancel(cancel) => cancel.output,
+            Self::Rollback(rollback) => rollback.output,
+            Self::Fork(fork) => fork.output,
+            Self::Test(test) => test.output(),
             Self::Explain(explain) => explain.output,
             Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
                 None

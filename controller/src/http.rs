@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use argus_core::ident::EnvName;
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::state::StateDir;
-use axum::extract::{Path, State};
+use argus_reconciler::{Answer, Command};
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -20,6 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) mod client;
 
+/// Where commands are told.
+pub(crate) const ACTIONS: &str = "/api/v1/actions";
+
 /// The socket of the controller on this state directory.
 pub(crate) fn socket(state: &StateDir) -> PathBuf {
     state.private().join("argus.sock")
@@ -27,11 +31,8 @@ pub(crate) fn socket(state: &StateDir) -> PathBuf {
 
 /// What can be asked of a controller that runs.
 pub(crate) trait Commands: Send + Sync + 'static {
-    /// Take an environment down; answers when that is decided, not when it is done.
-    fn down(&self, env: EnvName) -> impl Future<Output = Result<(), StructuredError>> + Send;
-
-    /// Forget failures and try again.
-    fn retry(&self, env: EnvName) -> impl Future<Output = Result<(), StructuredError>> + Send;
+    /// Answers when a command is taken in, not when all that follows from it is done.
+    fn obey(&self, command: Command) -> impl Future<Output = Result<Answer, StructuredError>> + Send;
 }
 
 /// Serves until it is stopped.
@@ -64,36 +65,19 @@ fn bind(path: &std::path::Path) -> io::Result<UnixListener> {
 fn routes<C: Commands>(commands: Arc<C>) -> Router {
     Router::new()
         .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
-        .route("/api/v1/environments/{env}/down", post(down::<C>))
-        .route("/api/v1/environments/{env}/retry", post(retry::<C>))
+        .route(ACTIONS, post(act::<C>))
         .fallback(async || Refusal::new(StatusCode::NOT_FOUND, "no such path"))
         .with_state(commands)
 }
 
-async fn down<C: Commands>(
+async fn act<C: Commands>(
     State(commands): State<Arc<C>>,
-    Path(env): Path<String>,
+    command: Result<Json<Command>, JsonRejection>,
 ) -> Result<Response, Refusal> {
-    let env = checked(env)?;
-    commands.down(env.clone()).await.map_err(refused)?;
-    Ok((
-        StatusCode::ACCEPTED,
-        Json(json!({ "environment": env, "accepted": "down" })),
-    )
-        .into_response())
-}
-
-async fn retry<C: Commands>(
-    State(commands): State<Arc<C>>,
-    Path(env): Path<String>,
-) -> Result<Response, Refusal> {
-    let env = checked(env)?;
-    commands.retry(env.clone()).await.map_err(refused)?;
-    Ok((
-        StatusCode::ACCEPTED,
-        Json(json!({ "environment": env, "accepted": "retry" })),
-    )
-        .into_response())
+    let Json(command) =
+        command.map_err(|bad| Refusal::new(StatusCode::BAD_REQUEST, &bad.body_text().to_lowercase()))?;
+    let answer = commands.obey(command).await.map_err(refused)?;
+    Ok((StatusCode::ACCEPTED, Json(answer)).into_response())
 }
 
 /// An error on its way out: the one type of error, as JSON.
@@ -115,10 +99,6 @@ impl IntoResponse for Refusal {
     }
 }
 
-fn checked(env: String) -> Result<EnvName, Refusal> {
-    EnvName::new(env).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, &error.to_string()))
-}
-
 fn refused(error: StructuredError) -> Refusal {
     Refusal(StatusCode::CONFLICT, Box::new(error))
 }
@@ -130,13 +110,18 @@ mod tests {
     struct Echo;
 
     impl Commands for Echo {
-        async fn down(&self, _env: EnvName) -> Result<(), StructuredError> {
-            Ok(())
+        async fn obey(&self, command: Command) -> Result<Answer, StructuredError> {
+            match command {
+                Command::Retry { environment } => {
+                    Err(StructuredError::new(Code::Held, "it is held").environment(environment.as_str()))
+                }
+                _ => Ok(Answer::Done),
+            }
         }
+    }
 
-        async fn retry(&self, env: EnvName) -> Result<(), StructuredError> {
-            Err(StructuredError::new(Code::Held, "it is held").environment(env.as_str()))
-        }
+    fn body(verb: &str, env: &str) -> serde_json::Value {
+        json!({ "verb": verb, "environment": env })
     }
 
     #[tokio::test]
@@ -153,10 +138,8 @@ mod tests {
             }
             let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o600);
-            client::post(&path, "/api/v1/environments/shop/down")
-                .await
-                .unwrap();
-            let held = client::post(&path, "/api/v1/environments/shop/retry")
+            client::post(&path, ACTIONS, &body("down", "shop")).await.unwrap();
+            let held = client::post(&path, ACTIONS, &body("retry", "shop"))
                 .await
                 .unwrap_err();
             let client::ClientError::Refused(error) = held else {
@@ -166,7 +149,7 @@ mod tests {
                 (error.code, error.environment.as_deref()),
                 (Code::Held, Some("shop"))
             );
-            let bad = client::post(&path, "/api/v1/environments/Shop/down")
+            let bad = client::post(&path, ACTIONS, &body("down", "Shop"))
                 .await
                 .unwrap_err();
             assert!(matches!(bad, client::ClientError::Refused(_)));

@@ -93,11 +93,7 @@ impl StatusView for View {
 }
 
 fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>) -> EnvironmentStatus {
-    let accepted = outlook
-        .specs
-        .environments
-        .get(env)
-        .filter(|_| !outlook.down.contains_key(env));
+    let accepted = outlook.desired.get(env);
     let holder = outlook.specs.file_of(env);
     let file = holder.or_else(|| refused(outlook).find(|(_, entry)| named(entry).as_ref() == Some(env)));
     let path = file
@@ -108,9 +104,9 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
     environment(&StatusInput {
         env,
         accepted: accepted.map(AsRef::as_ref),
-        rejected: rejected.filter(|_| !outlook.down.contains_key(env)),
+        rejected: rejected.filter(|_| !outlook.wishes.down.contains_key(env)),
         warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
-        orders: &outlook.orders,
+        orders: &outlook.wishes.orders,
         outages: outlook.world.outages(),
         specs_gone: outlook.specs.unavailable.as_deref(),
         engine: EngineView {
@@ -139,7 +135,7 @@ fn is_down_for_good(outlook: &Outlook, env: &EnvName) -> bool {
         .world
         .of(env)
         .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
-    outlook.down.contains_key(env) && settled && gone
+    outlook.wishes.down.contains_key(env) && settled && gone
 }
 
 /// Files that hold nothing, for what they say was never accepted.

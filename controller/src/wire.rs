@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use argus_backend::{About as EngineAbout, Backend as _};
-use argus_core::ident::EnvName;
 use argus_core::outcome::ActError;
 use argus_core::status::code_of;
 use argus_crds::error::{Code, StructuredError};
@@ -14,7 +13,7 @@ use argus_reconciler::lock::LockError;
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::StateError;
 use argus_reconciler::supervise::Importance;
-use argus_reconciler::{CommandError, Controller, Deadlines, Handle, Outlook};
+use argus_reconciler::{Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook};
 use tokio::sync::watch;
 
 use crate::cli::run::Times;
@@ -176,12 +175,8 @@ async fn ask_about(
 struct Told(Handle);
 
 impl Commands for Told {
-    async fn down(&self, env: EnvName) -> Result<(), StructuredError> {
-        self.0.down(env).await.map_err(|error| refusal(&error))
-    }
-
-    async fn retry(&self, env: EnvName) -> Result<(), StructuredError> {
-        self.0.retry(env).await.map_err(|error| refusal(&error))
+    async fn obey(&self, command: Command) -> Result<Answer, StructuredError> {
+        self.0.send(command).await.map_err(|error| refusal(&error))
     }
 }
 
@@ -192,5 +187,6 @@ fn refusal(error: &CommandError) -> StructuredError {
         CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
             .suggest(&[])
             .environment(env.as_str()),
+        CommandError::Refused(why) => StructuredError::new(Code::PrereqMissing, why).suggest(&[]),
     }
 }

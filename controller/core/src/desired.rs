@@ -5,6 +5,7 @@ mod check;
 mod claims;
 pub mod conflict;
 mod container;
+pub mod fork;
 pub mod hash;
 mod identity;
 mod image;
@@ -51,6 +52,12 @@ pub struct Desired {
     pub restart: RestartPolicy,
     /// Whether named volumes go when the environment goes.
     pub delete_volumes: bool,
+    /// Whether it is left as it is.
+    #[serde(default)]
+    pub hold: bool,
+    /// A revision that is not Ready within this time gives way to the last good one; `None`: never by itself.
+    #[serde(default)]
+    pub rollback: Option<Duration>,
     /// Said once in the status: what the file asks for that Argus carries but does not act on.
     pub notes: Vec<String>,
 }

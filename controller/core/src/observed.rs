@@ -154,6 +154,9 @@ pub struct Facts {
     pub oom_killed: bool,
     /// The engine's last error about it.
     pub error: String,
+    /// Id of the image that it was made from.
+    #[serde(default)]
+    pub image_id: Option<String>,
     /// The image's own health check.
     pub health: Option<EngineHealth>,
     /// Configuration, to find what was changed by hand.

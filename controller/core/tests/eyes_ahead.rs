@@ -34,6 +34,7 @@ fn container(state: ContainerState, started_at: Option<i64>) -> Sighting {
             exit_code: 0,
             oom_killed: false,
             error: String::new(),
+            image_id: None,
             health: None,
             config: Config::default(),
         }),

@@ -60,6 +60,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         exit_code: state.exit_code.unwrap_or(0),
         oom_killed: state.oom_killed.unwrap_or(false),
         error: state.error.unwrap_or_default(),
+        image_id: found.image.filter(|id| !id.is_empty()),
         health: state.health.and_then(health),
         config: configured(environment, found.host_config.unwrap_or_default()),
     };

@@ -1,8 +1,13 @@
 //! What surfaces hold of a running controller: commands in, outlook out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use argus_core::ident::EnvName;
+use argus_core::ident::{EnvName, Revision, ServiceName};
+use argus_core::memory::Disturbance;
+use argus_core::orders::Lease;
+use argus_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::outlook::Outlook;
@@ -10,13 +15,126 @@ use crate::outlook::Outlook;
 /// Commands that wait for the reconciler: people and agents send a few, whoever sends more is told that it is busy.
 pub(crate) const COMMANDS: usize = 64;
 
-/// Something a person asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Something a person or an agent asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Command {
     /// Take an environment down, until its file changes or a retry is asked for.
-    Down(EnvName),
+    Down {
+        /// Environment.
+        environment: EnvName,
+    },
     /// Forget failures and counters of an environment and try again.
-    Retry(EnvName),
+    Retry {
+        /// Environment.
+        environment: EnvName,
+    },
+    /// Leave an environment or a service as it is.
+    Hold {
+        /// Environment.
+        environment: EnvName,
+        /// One service of it; all of it without.
+        #[serde(default)]
+        service: Option<ServiceName>,
+        /// When the hold ends by itself.
+        #[serde(default)]
+        until: Option<Timestamp>,
+        /// Why, for whoever reads the status.
+        #[serde(default)]
+        reason: String,
+    },
+    /// End a hold.
+    Resume {
+        /// Environment.
+        environment: EnvName,
+        /// One service of it; all of it without.
+        #[serde(default)]
+        service: Option<ServiceName>,
+    },
+    /// Abandon pulls and builds of an environment, and hold it.
+    Cancel {
+        /// Environment.
+        environment: EnvName,
+    },
+    /// A test begins: what runs is left running until it ends.
+    BeginTest {
+        /// Environment.
+        environment: EnvName,
+        /// Name of the test case.
+        case: String,
+        /// How long at most.
+        ttl: Duration,
+    },
+    /// A test ended.
+    EndTest {
+        /// Environment.
+        environment: EnvName,
+        /// Name of the test case.
+        case: String,
+    },
+    /// Go back to the last other revision that was ready.
+    Rollback {
+        /// Environment.
+        environment: EnvName,
+    },
+    /// Run the same revision beside itself.
+    Fork {
+        /// Environment.
+        environment: EnvName,
+        /// Name of the copy.
+        to: EnvName,
+    },
+}
+
+impl Command {
+    /// The environment it is about.
+    pub fn environment(&self) -> &EnvName {
+        match self {
+            Self::Down { environment }
+            | Self::Retry { environment }
+            | Self::Hold { environment, .. }
+            | Self::Resume { environment, .. }
+            | Self::Cancel { environment }
+            | Self::BeginTest { environment, .. }
+            | Self::EndTest { environment, .. }
+            | Self::Rollback { environment }
+            | Self::Fork { environment, .. } => environment,
+        }
+    }
+}
+
+/// What a command came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "value", rename_all = "camelCase")]
+pub enum Answer {
+    /// It is taken in.
+    Done,
+    /// A test began.
+    Lease(Lease),
+    /// A test ended.
+    Test(TestReport),
+    /// This revision is desired now.
+    Revision(Revision),
+    /// This environment is desired now.
+    Forked(EnvName),
+}
+
+/// What happened while a test ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TestReport {
+    /// Environment.
+    pub environment: EnvName,
+    /// Name of the test case.
+    pub case: String,
+    /// When it began (RFC 3339).
+    pub began: String,
+    /// When it ended (RFC 3339).
+    pub ended: String,
+    /// How many failures of services fell into it.
+    pub restarts_during_run: usize,
+    /// Each of them, with whose doing it was.
+    pub disturbances: Vec<Disturbance>,
 }
 
 /// Why a command was not carried out.
@@ -31,13 +149,16 @@ pub enum CommandError {
     /// No such environment.
     #[error("no environment `{0}`")]
     Unknown(EnvName),
+    /// It makes no sense as things stand.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// A command with the way back.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) command: Command,
-    pub(crate) reply: oneshot::Sender<Result<(), CommandError>>,
+    pub(crate) reply: oneshot::Sender<Result<Answer, CommandError>>,
 }
 
 /// A running controller; cheap to clone.
@@ -48,18 +169,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Takes an environment down, until its file changes or a retry is asked for.
-    pub async fn down(&self, env: EnvName) -> Result<(), CommandError> {
-        self.send(Command::Down(env)).await
-    }
-
-    /// Tries an environment again, as if nothing had failed; brings back one that was taken down.
-    pub async fn retry(&self, env: EnvName) -> Result<(), CommandError> {
-        self.send(Command::Retry(env)).await
-    }
-
     /// Sends a command and waits until the reconciler took it in.
-    pub async fn send(&self, command: Command) -> Result<(), CommandError> {
+    pub async fn send(&self, command: Command) -> Result<Answer, CommandError> {
         let (reply, replied) = oneshot::channel();
         self.commands
             .try_send(Request { command, reply })

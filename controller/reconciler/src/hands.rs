@@ -1,11 +1,13 @@
 //! The hands: carry out the acts they are given, each with a permit and a deadline, and report every end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend;
+use argus_core::desired::Desired;
 use argus_core::outcome::{ActError, Done};
-use argus_core::plan::{Act, Step};
+use argus_core::plan::{Act, Step, Subject, image};
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -112,6 +114,23 @@ impl<B: Backend> Hands<B> {
     pub fn abandon_heavy(&self) {
         self.crew
             .abandon(|(step, _)| Class::of(&step.act) == Class::Heavy);
+    }
+
+    /// Abandons the pulls and builds of what an environment runs.
+    pub fn abandon_images(&self, desired: &Desired) {
+        let keys: BTreeSet<String> = desired
+            .services
+            .values()
+            .map(|service| image::key(&service.image))
+            .collect();
+        self.crew.abandon(|(step, _)| match &step.subject {
+            Subject::Image { key } => keys.contains(key),
+            Subject::Service { .. }
+            | Subject::Network { .. }
+            | Subject::Volume { .. }
+            | Subject::StrayContainer { .. }
+            | Subject::StrayNetwork { .. } => false,
+        });
     }
 
     /// How many acts are in flight.

@@ -18,8 +18,9 @@ pub mod specs;
 pub mod state;
 pub mod status_writer;
 pub mod supervise;
+pub mod wishes;
 
-pub use handle::{Command, CommandError, Handle};
+pub use handle::{Answer, Command, CommandError, Handle, TestReport};
 pub use hands::Deadlines;
 pub use outlook::{Mode, Outlook};
 pub use run::{Controller, Options, Running};

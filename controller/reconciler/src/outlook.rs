@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_core::brain::Site;
-use argus_core::ident::{EnvName, Revision};
+use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
-use argus_core::orders::Orders;
 use argus_core::plan::{Plan, WaitingOn};
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hands::Board;
 use crate::specs::SpecBook;
+use crate::wishes::{Desires, Wishes};
 
 /// A consistent view of everything; cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Outlook {
     pub site: Arc<Site>,
     /// The spec folder.
     pub specs: Arc<SpecBook>,
+    /// What every environment shall be: the specs with what people asked for.
+    pub desired: Arc<Desires>,
     /// The engine.
     pub world: Arc<World>,
     /// Verdicts of the probes.
@@ -38,9 +40,7 @@ pub struct Outlook {
     /// What pulls and builds say.
     pub progress: Arc<Board>,
     /// What people and agents asked for.
-    pub orders: Arc<Orders>,
-    /// Environments that a person took down, and the revision they are down at.
-    pub down: Arc<BTreeMap<EnvName, Revision>>,
+    pub wishes: Arc<Wishes>,
 }
 
 /// How much of its work the controller can do.
@@ -64,13 +64,13 @@ impl Outlook {
             mode: Mode::Minimal,
             site: Arc::new(site),
             specs: Arc::default(),
+            desired: Arc::default(),
             world: Arc::default(),
             health: Arc::default(),
             plans: Arc::default(),
             memory: Arc::new(memory),
             progress: Arc::default(),
-            orders: Arc::default(),
-            down: Arc::default(),
+            wishes: Arc::default(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Outlook {
             .world
             .containers()
             .filter_map(|container| Some(container.owner()?.environment));
-        let desired = self.specs.environments.keys();
+        let desired = self.specs.environments.keys().chain(self.desired.keys());
         desired.chain(self.plans.keys()).cloned().chain(seen).collect()
     }
 
@@ -99,8 +99,8 @@ impl Outlook {
             && same(&self.plans, &other.plans)
             && same(&self.memory, &other.memory)
             && same(&self.progress, &other.progress)
-            && same(&self.orders, &other.orders)
-            && same(&self.down, &other.down)
+            && same(&self.desired, &other.desired)
+            && same(&self.wishes, &other.wishes)
     }
 
     /// The mode that follows from the parts.

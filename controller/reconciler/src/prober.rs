@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::specs::SpecBook;
 use crate::supervise::crew::{Crew, Lost};
+use crate::wishes::Desires;
 
 mod exec;
 mod heap;
@@ -49,7 +49,7 @@ struct Prober<B> {
 /// Probes until it is stopped.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
-    mut specs: watch::Receiver<Arc<SpecBook>>,
+    mut desires: watch::Receiver<Arc<Desires>>,
     mut worlds: watch::Receiver<Arc<World>>,
     healths: watch::Sender<Arc<HealthBook>>,
     places: Places,
@@ -67,11 +67,11 @@ pub async fn run<B: Backend>(
     };
     loop {
         {
-            let (specs, world) = (
-                specs.borrow_and_update().clone(),
+            let (desires, world) = (
+                desires.borrow_and_update().clone(),
                 worlds.borrow_and_update().clone(),
             );
-            prober.aim(target::wanted(&specs.environments, &world, places));
+            prober.aim(target::wanted(&desires, &world, places));
         }
         prober.fire();
         prober.publish(&healths);
@@ -79,7 +79,7 @@ pub async fn run<B: Backend>(
         let wake = prober.heap.next_at().filter(|_| prober.crew.len() < AT_ONCE);
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            changed = specs.changed() => if changed.is_err() { return } else { None },
+            changed = desires.changed() => if changed.is_err() { return } else { None },
             changed = worlds.changed() => if changed.is_err() { return } else { None },
             ended = prober.crew.ended() => Some(ended),
             () = clock.sleep_until(wake) => None,

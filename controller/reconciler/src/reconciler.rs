@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Inputs};
-use argus_core::desired::Accepted;
-use argus_core::ident::{EnvName, Revision};
+use argus_core::ident::EnvName;
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::World;
-use argus_core::orders::Orders;
 use argus_core::plan::Plan;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
@@ -19,10 +17,11 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::handle::{Command, CommandError, Request};
+use crate::handle::{Command, Request};
 use crate::hands::{Board, Finished, Hands};
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
+use crate::wishes::{self, Desires, Wishes};
 
 /// However soon the brain wants to be woken, others get a chance before.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -33,10 +32,9 @@ const SHORTEST: Duration = Duration::from_millis(10);
 pub struct Remembered {
     /// Sticky ports and counters.
     pub environments: BTreeMap<EnvName, EnvMemory>,
-    /// What a person took down, and the revision it is down at.
-    pub down: BTreeMap<EnvName, Revision>,
-    /// Holds and test leases.
-    pub orders: Orders,
+    /// What people asked for.
+    #[serde(flatten)]
+    pub wishes: Wishes,
 }
 
 /// The facts that the reconciler listens to.
@@ -48,6 +46,14 @@ pub(crate) struct Facts {
     pub(crate) commands: mpsc::Receiver<Request>,
 }
 
+/// What the reconciler tells.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) desires: watch::Sender<Arc<Desires>>,
+    pub(crate) outlooks: watch::Sender<Arc<Outlook>>,
+    pub(crate) remembered: watch::Sender<Remembered>,
+}
+
 /// The reconciler with all that it owns.
 pub(crate) struct Reconciler<B> {
     brain: Brain,
@@ -56,11 +62,9 @@ pub(crate) struct Reconciler<B> {
     board: watch::Receiver<Board>,
     clock: Clock,
     facts: Facts,
-    down: BTreeMap<EnvName, Revision>,
-    orders: Orders,
+    wishes: Wishes,
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
-    outlooks: watch::Sender<Arc<Outlook>>,
-    remembered: watch::Sender<Remembered>,
+    told: Told,
 }
 
 #[derive(Debug)]
@@ -82,14 +86,9 @@ impl<B: Backend> Reconciler<B> {
         hands: Hands<B>,
         clock: Clock,
         facts: Facts,
-        outlooks: watch::Sender<Arc<Outlook>>,
-        remembered: watch::Sender<Remembered>,
+        told: Told,
     ) -> Self {
-        let board = hands.board();
-        let (down, orders) = {
-            let kept = remembered.borrow();
-            (kept.down.clone(), kept.orders.clone())
-        };
+        let (board, wishes) = (hands.board(), told.remembered.borrow().wishes.clone());
         let plans = Arc::default();
         Self {
             brain,
@@ -98,11 +97,9 @@ impl<B: Backend> Reconciler<B> {
             board,
             clock,
             facts,
-            down,
-            orders,
+            wishes,
             plans,
-            outlooks,
-            remembered,
+            told,
         }
     }
 
@@ -161,21 +158,44 @@ impl<B: Backend> Reconciler<B> {
         let specs = self.facts.specs.borrow_and_update().clone();
         let world = self.facts.worlds.borrow_and_update().clone();
         let health = self.facts.healths.borrow_and_update().clone();
-        self.lift(&specs);
-        let standing = self.standing(&specs);
         let now = self.clock.now();
-        self.orders.expire(now);
+        self.wishes.lift(&specs, now);
+        let facts = wishes::Facts {
+            specs: &specs,
+            world: &world,
+            memory: self.brain.memory(),
+            now,
+        };
+        let deadline = self.wishes.roll_back_by_itself(facts);
+        let standing = self.wishes.standing(&specs);
+        let desired = standing.as_ref().unwrap_or(&specs.environments);
+        self.told.desires.send_if_modified(|told| {
+            let differs = **told != *desired;
+            if differs {
+                *told = Arc::new(desired.clone());
+            }
+            differs
+        });
         let span = tracing::debug_span!("turn", why, now = now.0);
         let turn = span.in_scope(|| {
             self.brain.turn(&Inputs {
-                specs: standing.as_ref().unwrap_or(&specs.environments),
+                specs: desired,
                 scanned: specs.scanned,
                 world: &world,
                 health: &health,
-                orders: &self.orders,
+                orders: &self.wishes.orders,
                 now,
             })
         });
+        self.wishes.learn(
+            desired,
+            wishes::Facts {
+                specs: &specs,
+                world: &world,
+                memory: self.brain.memory(),
+                now,
+            },
+        );
         for step in turn.begin {
             self.hands.begin(step);
         }
@@ -187,7 +207,8 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.remember();
-        [turn.wake_at, self.orders.next_end()].into_iter().flatten().min()
+        let wakes = [turn.wake_at, self.wishes.orders.next_end(), deadline];
+        wakes.into_iter().flatten().min()
     }
 
     fn take_in(&mut self, finished: &Finished) {
@@ -198,63 +219,39 @@ impl<B: Backend> Reconciler<B> {
 
     fn obey(&mut self, request: Request) {
         let specs = self.facts.specs.borrow().clone();
-        let known = |env: &EnvName| {
-            specs
-                .environments
-                .get(env)
-                .map(|accepted| accepted.desired.revision.clone())
+        let world = self.facts.worlds.borrow().clone();
+        let facts = wishes::Facts {
+            specs: &specs,
+            world: &world,
+            memory: self.brain.memory(),
+            now: self.clock.now(),
         };
-        let result = match &request.command {
-            Command::Down(env) => match known(env) {
-                Some(revision) => {
-                    self.down.insert(env.clone(), revision);
-                    Ok(())
+        let result = self.wishes.obey(&request.command, facts);
+        if result.is_ok() {
+            match &request.command {
+                Command::Retry { environment } | Command::Rollback { environment } => {
+                    self.brain.retry(environment);
                 }
-                None => Err(CommandError::Unknown(env.clone())),
-            },
-            Command::Retry(env) => {
-                if known(env).is_some() || self.plans.contains_key(env) {
-                    self.down.remove(env);
-                    self.brain.retry(env);
-                    Ok(())
-                } else {
-                    Err(CommandError::Unknown(env.clone()))
+                Command::Cancel { environment } => {
+                    if let Some(accepted) = specs.environments.get(environment) {
+                        self.hands.abandon_images(&accepted.desired);
+                    }
                 }
+                Command::Down { .. }
+                | Command::Hold { .. }
+                | Command::Resume { .. }
+                | Command::BeginTest { .. }
+                | Command::EndTest { .. }
+                | Command::Fork { .. } => {}
             }
-        };
+        }
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         // Whoever asked may have gone; the command stands.
         let _nobody_waits = request.reply.send(result);
     }
 
-    /// What was taken down comes back with a new revision, and is forgotten with its file.
-    fn lift(&mut self, specs: &SpecBook) {
-        if specs.scanned {
-            self.down.retain(|env, revision| {
-                specs
-                    .environments
-                    .get(env)
-                    .is_some_and(|accepted| accepted.desired.revision == *revision)
-            });
-        }
-    }
-
-    /// What is desired without what was taken down; `None`: all of it.
-    fn standing(&self, specs: &SpecBook) -> Option<BTreeMap<EnvName, Arc<Accepted>>> {
-        if self.down.is_empty() {
-            return None;
-        }
-        let stays = |env: &EnvName| !self.down.contains_key(env);
-        let standing = specs.environments.iter().filter(|(env, _)| stays(env));
-        Some(
-            standing
-                .map(|(env, accepted)| (env.clone(), accepted.clone()))
-                .collect(),
-        )
-    }
-
     fn publish(&mut self) {
-        let last = self.outlooks.borrow().clone();
+        let last = self.told.outlooks.borrow().clone();
         let specs = self.facts.specs.borrow().clone();
         let world = self.facts.worlds.borrow().clone();
         let progress = self.board.borrow_and_update().clone();
@@ -268,24 +265,22 @@ impl<B: Backend> Reconciler<B> {
             plans: self.plans.clone(),
             memory: shared(&last.memory, self.brain.memory()),
             progress: shared(&last.progress, &progress),
-            orders: shared(&last.orders, &self.orders),
-            down: shared(&last.down, &self.down),
+            desired: self.told.desires.borrow().clone(),
+            wishes: shared(&last.wishes, &self.wishes),
         };
         if !outlook.says_the_same_as(&last) {
-            self.outlooks.send_replace(Arc::new(outlook));
+            self.told.outlooks.send_replace(Arc::new(outlook));
         }
     }
 
     fn remember(&self) {
         let Memory { environments, .. } = self.brain.memory();
-        self.remembered.send_if_modified(|kept| {
-            let differs =
-                kept.environments != *environments || kept.down != self.down || kept.orders != self.orders;
+        self.told.remembered.send_if_modified(|kept| {
+            let differs = kept.environments != *environments || kept.wishes != self.wishes;
             if differs {
                 *kept = Remembered {
                     environments: environments.clone(),
-                    down: self.down.clone(),
-                    orders: self.orders.clone(),
+                    wishes: self.wishes.clone(),
                 };
             }
             differs

@@ -20,12 +20,13 @@ use crate::hands::{Deadlines, Hands};
 use crate::lock::{Holder, Lock, host_name};
 use crate::outlook::Outlook;
 use crate::prober::Places;
-use crate::reconciler::{Facts, Reconciler, Remembered};
+use crate::reconciler::{Facts, Reconciler, Remembered, Told};
 use crate::specs::admission::Admission;
 use crate::specs::{Kept, Rules, SpecBook};
 use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::{Importance, Supervisor, TaskDied};
+use crate::wishes::Desires;
 use crate::{identity, informer, keeper, prober, specs, status_writer};
 
 /// How often the lock is looked at.
@@ -34,7 +35,7 @@ const LOCK_LOOK: Duration = Duration::from_secs(5);
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// What the prober looks at.
-type Eyes = (watch::Receiver<Arc<SpecBook>>, watch::Receiver<Arc<World>>);
+type Eyes = (watch::Receiver<Arc<Desires>>, watch::Receiver<Arc<World>>);
 
 /// What a controller is started with.
 #[derive(Debug, Clone)]
@@ -162,6 +163,7 @@ impl Controller {
         let supervisor = Supervisor::new(clock, stop.clone());
         // Facts travel on watch channels, which hold the newest value and cannot fill.
         let (books, specs_seen) = watch::channel(Arc::<SpecBook>::default());
+        let (desires, desires_seen) = watch::channel(Arc::<Desires>::default());
         let (worlds, worlds_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (kept, kept_seen) = watch::channel(kept);
@@ -190,7 +192,7 @@ impl Controller {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
         };
-        let eyes = (specs_seen.clone(), worlds_seen.clone());
+        let eyes = (desires_seen, worlds_seen.clone());
         start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
         supervisor.spawn_once(
             "memory",
@@ -215,7 +217,12 @@ impl Controller {
             commands: requests,
         };
         let brain = Brain::new(site, memory);
-        let reconciler = Reconciler::new(brain, backend, hands, clock, facts, outlooks, remembered);
+        let told = Told {
+            desires,
+            outlooks,
+            remembered,
+        };
+        let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told);
         supervisor.spawn_once(
             "reconciler",
             Importance::Critical,
@@ -290,10 +297,10 @@ fn start_prober<B: Backend>(
 ) {
     let (backend, stop) = (backend.clone(), stop.clone());
     supervisor.spawn("prober", Importance::Critical, move || {
-        let (specs, worlds) = eyes.clone();
+        let (desires, worlds) = eyes.clone();
         prober::run(
             backend.clone(),
-            specs,
+            desires,
             worlds,
             healths.clone(),
             places,

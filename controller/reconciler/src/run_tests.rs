@@ -7,7 +7,7 @@ use argus_core::ident::EnvName;
 
 use super::*;
 use crate::fake::Fake;
-use crate::handle::CommandError;
+use crate::handle::{Command, CommandError};
 use crate::lock::LockError;
 use crate::outlook::Mode;
 use crate::status_writer::EnvFiles;
@@ -22,7 +22,7 @@ impl StatusView for View {
     }
 
     fn environment(&self, env: &EnvName, outlook: &Outlook, _: Option<&str>) -> EnvFiles {
-        let down = outlook.down.contains_key(env);
+        let down = outlook.wishes.down.contains_key(env);
         EnvFiles {
             json: format!("{{\"environment\":\"{env}\",\"down\":{down}}}"),
             env: String::new(),
@@ -48,6 +48,16 @@ fn options(dir: &std::path::Path) -> Options {
         stop_grace: Duration::from_secs(2),
         clock: Clock::system(),
     }
+}
+
+fn down(env: &EnvName) -> Command {
+    let environment = env.clone();
+    Command::Down { environment }
+}
+
+fn retry(env: &EnvName) -> Command {
+    let environment = env.clone();
+    Command::Retry { environment }
 }
 
 async fn until(handle: &Handle, what: &str, is: impl Fn(&Outlook) -> bool) -> Arc<Outlook> {
@@ -79,18 +89,18 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     .await;
     let nobody = EnvName::new("nobody").unwrap();
     assert_eq!(
-        handle.down(nobody.clone()).await,
+        handle.send(down(&nobody)).await,
         Err(CommandError::Unknown(nobody))
     );
-    handle.down(shop.clone()).await.unwrap();
-    until(&handle, "down", |outlook| outlook.down.contains_key(&shop)).await;
+    handle.send(down(&shop)).await.unwrap();
+    until(&handle, "down", |outlook| outlook.wishes.down.contains_key(&shop)).await;
     let token = running.stop_token();
     let ended = tokio::join!(tokio::time::timeout(LIMIT, running.ended()), async {
         token.cancel();
     })
     .0;
     assert_eq!(ended.unwrap(), Ok(()));
-    assert_eq!(handle.retry(shop.clone()).await, Err(CommandError::Stopped));
+    assert_eq!(handle.send(retry(&shop)).await, Err(CommandError::Stopped));
     let state = StateDir::at(dir.path().join("state"));
     let status = std::fs::read_to_string(state.environments().join("shop.json")).unwrap();
     assert_eq!(
@@ -106,9 +116,9 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     assert_ne!(controller.site().run, site.run);
     let (handle, running) = controller.start(Fake::empty(), Arc::new(View));
     let outlook = until(&handle, "up again", up).await;
-    assert!(outlook.specs.environments.contains_key(&shop) && outlook.down.contains_key(&shop));
-    handle.retry(shop.clone()).await.unwrap();
-    until(&handle, "lifted", |outlook| outlook.down.is_empty()).await;
+    assert!(outlook.specs.environments.contains_key(&shop) && outlook.wishes.down.contains_key(&shop));
+    handle.send(retry(&shop)).await.unwrap();
+    until(&handle, "lifted", |outlook| outlook.wishes.down.is_empty()).await;
     running.stop_token().cancel();
     assert_eq!(
         tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use argus_crds::error::Code;
+use argus_reconciler::Command;
 use argus_reconciler::state::StateDir;
 use clap::Args;
 
 use super::output::{self, Format};
-use super::retry::{failure, tell};
 use super::status;
+use super::tell::{failure, tell};
 use super::wait::{self, Goal};
 use crate::exit::{Exit, Failure};
 use crate::http::client::ClientError;
@@ -67,8 +68,9 @@ impl Down {
 /// By the controller that runs.
 async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Result<(), Failure> {
     for name in names {
-        match tell(state, name, "down").await {
-            Ok(()) => {}
+        let environment = status::named(name)?;
+        match tell(state, &Command::Down { environment }).await {
+            Ok(_) => {}
             // It knows none of that name, yet some of it is left: it is on its way out already.
             Err(ClientError::Refused(_))
                 if status::one(state, name)?.is_some_and(|left| left.revision.is_none()) => {}

@@ -8,7 +8,6 @@ use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
-use argus_core::orders::Orders;
 use argus_core::plan::{self as core, Subject};
 use argus_core::probe::HealthBook;
 use argus_core::status::words;
@@ -115,17 +114,18 @@ async fn roads(
 ) -> Result<Roads, Failure> {
     let world = Eyes::open(&wire::docker(settings)?, None).await?.world;
     let memory = Memory {
-        environments: remembered.environments,
+        environments: remembered.environments.clone(),
         ..Memory::default()
     };
     let mut specs = book.environments.clone();
-    let is_down =
-        |env: &EnvName, accepted: &Accepted| remembered.down.get(env) == Some(&accepted.desired.revision);
+    let is_down = |env: &EnvName, accepted: &Accepted| {
+        remembered.wishes.down.get(env) == Some(&accepted.desired.revision)
+    };
     specs.retain(|env, accepted| !is_down(env, accepted));
     let (brain, now) = (Brain::new(site, memory), clock::now());
     let health = HealthBook::new();
     let inputs = Inputs {
-        orders: &Orders::default(),
+        orders: &remembered.wishes.orders,
         specs: &specs,
         scanned: true,
         world: &world,

@@ -59,7 +59,7 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
     }
     let back = format!("an edit of its file or `argus retry {env}` brings it back");
     let remembered: Remembered = peek(&state.memory_json());
-    let (message, hint) = if remembered.down.keys().any(|down| down.as_str() == env) {
+    let (message, hint) = if remembered.wishes.down.keys().any(|down| down.as_str() == env) {
         (format!("environment `{env}` was removed by `argus down`"), back)
     } else {
         let (root, known) = (state.root().display(), listed(&names(state)?));

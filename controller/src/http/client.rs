@@ -8,7 +8,7 @@ use std::time::Duration;
 use argus_crds::error::StructuredError;
 use bytes::Bytes;
 use futures::future::{Either, select};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
@@ -39,16 +39,21 @@ pub(crate) enum ClientError {
     )
 )]
 pub(crate) async fn get(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
-    talk(socket, Method::GET, path).await
+    talk(socket, Method::GET, path, Bytes::new()).await
 }
 
 /// Tells.
-pub(crate) async fn post(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
-    talk(socket, Method::POST, path).await
+pub(crate) async fn post(
+    socket: &Path,
+    path: &str,
+    body: &impl serde::Serialize,
+) -> Result<Bytes, ClientError> {
+    let body = serde_json::to_vec(body).map_err(|error| ClientError::Broken(error.to_string()))?;
+    talk(socket, Method::POST, path, body.into()).await
 }
 
-async fn talk(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
-    let said = tokio::time::timeout(DEADLINE, exchange(socket, method, path)).await;
+async fn talk(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
+    let said = tokio::time::timeout(DEADLINE, exchange(socket, method, path, body)).await;
     said.unwrap_or_else(|_| {
         Err(ClientError::Broken(format!(
             "no answer within {} s",
@@ -57,7 +62,7 @@ async fn talk(socket: &Path, method: Method, path: &str) -> Result<Bytes, Client
     })
 }
 
-async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Bytes, ClientError> {
+async fn exchange(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
     let broken = |error: &dyn std::error::Error| ClientError::Broken(crate::exit::chain(error));
     let stream = UnixStream::connect(socket).await.map_err(ClientError::Away)?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -67,7 +72,8 @@ async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Bytes, Cl
         .method(method)
         .uri(path)
         .header("host", "argus")
-        .body(Empty::<Bytes>::new())
+        .header("content-type", "application/json")
+        .body(Full::new(body))
         .map_err(|error| broken(&error))?;
     let answer = pin!(async move {
         let answer = sender.send_request(request).await?;

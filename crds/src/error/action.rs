@@ -179,9 +179,12 @@ impl ActionId {
                 told("mend the Dockerfile or its context; the end of the build's output is in `details`")
             }
             Self::RemoveRival => told("remove or rename what holds the name"),
-            Self::Rollback => told("put the last good contents back into the spec file"),
-            Self::Fork => told("run it beside the other one under another `isolation.namespace`"),
-            Self::Resume => told("put the spec file back, or touch it, to go on"),
+            Self::Rollback => shell(
+                "go back to the last revision that was ready",
+                "argus rollback {env}",
+            ),
+            Self::Fork => shell("run it beside itself under another name", "argus fork {env}"),
+            Self::Resume => shell("let it go on", "argus resume {env}"),
             Self::StopOtherController => {
                 told("stop the other controller, or give this one a state directory of its own")
             }

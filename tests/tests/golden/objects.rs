@@ -122,6 +122,7 @@ pub(crate) fn container(
             .unwrap_or(0),
         oom_killed: options.has("oom"),
         error: String::new(),
+        image_id: None,
         health: options.get("health").map(|text| health(text, now)).transpose()?,
         config: config(spec, options),
     };

@@ -90,6 +90,7 @@ pub(crate) fn container(
             exit_code: 0,
             oom_killed: false,
             error: String::new(),
+            image_id: None,
             health: None,
             config: Config::default(),
         }),

@@ -149,6 +149,8 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         },
         restart: restart_policy(),
         delete_volumes: false,
+        hold: false,
+        rollback: None,
         notes: vec![],
     };
     desired.revision = revision_of(&desired);

@@ -293,6 +293,7 @@ fn facts_of(spec: &ContainerSpec) -> Facts {
         exit_code: 0,
         oom_killed: false,
         error: String::new(),
+        image_id: None,
         health: None,
         config: Config {
             environment: spec

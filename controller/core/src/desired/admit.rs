@@ -80,6 +80,12 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
                 .collect(),
             ports,
             restart,
+            hold: written.argus.hold,
+            rollback: written
+                .argus
+                .rollback
+                .auto
+                .then(|| written.argus.rollback.deadline.get()),
             delete_volumes: match written.argus.deletion.volumes {
                 VolumeDeletion::Keep => false,
                 VolumeDeletion::Delete => true,

@@ -34,13 +34,15 @@ pub fn hash_of<T: Serialize + ?Sized>(value: &T) -> Hash {
     Hash::new(hex).unwrap_or_else(|_| unreachable!("hex digits are a hash"))
 }
 
-/// The revision of an environment: the hash of all of it but the revision itself and the notes, which say nothing
-/// about what has to run.
+/// The revision of an environment: the hash of all of it but the revision itself, and the notes and orders, which say
+/// nothing about what has to run.
 pub fn revision_of(desired: &Desired) -> Revision {
     let mut json = serde_json::to_value(desired).unwrap_or_default();
     if let Value::Object(fields) = &mut json {
         fields.remove("revision");
         fields.remove("notes");
+        fields.remove("hold");
+        fields.remove("rollback");
     }
     hash_of(&json)
 }

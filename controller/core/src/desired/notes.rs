@@ -1,6 +1,6 @@
 //! What a file asks for that Argus carries and does not act on.
 
-use argus_crds::{Argus, CircuitBreaker, E2eSpec, Policy, Preflight, Rollback};
+use argus_crds::{Argus, CircuitBreaker, E2eSpec, Policy, Preflight};
 
 /// Said once in the status, in the order of the format.
 pub(super) fn of(written: &E2eSpec) -> Vec<String> {
@@ -31,8 +31,8 @@ pub(super) fn of(written: &E2eSpec) -> Vec<String> {
     let Argus {
         deletion: _,
         ttl,
-        hold,
-        rollback,
+        hold: _,
+        rollback: _,
         restart: _,
         policy,
     } = &written.argus;
@@ -51,8 +51,6 @@ pub(super) fn of(written: &E2eSpec) -> Vec<String> {
             resilience.circuit_breaker != CircuitBreaker::default(),
         ),
         ("argus.ttl", ttl.is_some()),
-        ("argus.hold", *hold),
-        ("argus.rollback", *rollback != Rollback::default()),
         ("argus.policy", *policy != Policy::default()),
     ];
     for (path, _) in unserved.iter().filter(|(_, asked)| *asked) {

@@ -234,6 +234,7 @@ fn created(
             exit_code: 0,
             oom_killed: false,
             error: String::new(),
+            image_id: None,
             health: None,
             config: Config {
                 environment: spec

@@ -5,7 +5,8 @@ use crate::memory::expectation::is_up;
 
 /// Turns the steps that have to wait for a person or a test into waits.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
-    if input.orders.holds.is_empty() && input.orders.leases.is_empty() {
+    let by_file = input.accepted.is_some_and(|accepted| accepted.desired.hold);
+    if input.orders.holds.is_empty() && input.orders.leases.is_empty() && !by_file {
         return;
     }
     let mut waits = Vec::new();
@@ -27,6 +28,12 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
 }
 
 fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
+    if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
+        return Some(WaitingOn::Held {
+            until: None,
+            why: "`argus.hold` in its file".to_owned(),
+        });
+    }
     let hold = match subject {
         Subject::Service { environment, service } => input.orders.hold(environment, service, input.now),
         Subject::Network { .. }

@@ -179,6 +179,13 @@ fn degraded(phase: Phase, services: &[ServiceStatus]) -> State {
 
 fn held(input: &StatusInput<'_>) -> State {
     let holds = |hold: &&Hold| hold.environment == *input.env;
+    if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
+        return (
+            Truth::True,
+            "HeldByFile",
+            "its file says `argus.hold: true`".to_owned(),
+        );
+    }
     let Some(hold) = input.orders.holds.iter().find(holds) else {
         return (Truth::False, "NotHeld", "nothing is held".to_owned());
     };

@@ -12,7 +12,7 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     let Some(accepted) = input.accepted else {
         return without_desire(input);
     };
-    if input.orders.environment_hold(input.env, input.now).is_some() {
+    if accepted.desired.hold || input.orders.environment_hold(input.env, input.now).is_some() {
         return Phase::Held;
     }
     if let Some(lost) = lost(input, services) {

@@ -135,6 +135,8 @@ impl Shop {
             },
             restart,
             delete_volumes: false,
+            hold: false,
+            rollback: None,
             notes: Vec::new(),
         };
         let key = |text: &str, port| PortKey {
@@ -218,6 +220,7 @@ impl Shop {
                 exit_code: 0,
                 oom_killed: false,
                 error: String::new(),
+                image_id: None,
                 health: None,
                 config: Config::default(),
             }),

@@ -188,6 +188,7 @@ mod tests {
             exit_code: 0,
             oom_killed: false,
             error: String::new(),
+            image_id: None,
             health: None,
             config: Config::default(),
         };

@@ -126,6 +126,7 @@ fn world(state: ContainerState, started_at: i64) -> World {
         exit_code: 0,
         oom_killed: false,
         error: String::new(),
+        image_id: None,
         health: None,
         config: Config::default(),
     };
@@ -158,7 +159,7 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let fake = Fake::empty();
     *fake.exits.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
-    let (_specs, specs_seen) = watch::channel(Arc::new(book()));
+    let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
     let (worlds, worlds_seen) = watch::channel(Arc::new(world(ContainerState::Running, 1_000_000)));
     let (healths, mut seen) = watch::channel(Arc::<HealthBook>::default());
     let stop = CancellationToken::new();

@@ -31,6 +31,8 @@ fn desired(env: &str, revision: u32) -> Desired {
             mode: SpentMode::GiveUp,
         },
         delete_volumes: false,
+        hold: false,
+        rollback: None,
         notes: Vec::new(),
     }
 }

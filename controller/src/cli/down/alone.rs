@@ -202,6 +202,7 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
         .filter(|accepted| envs.contains(&accepted.desired.env))
     {
         remembered
+            .wishes
             .down
             .insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
     }

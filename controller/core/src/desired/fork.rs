@@ -1,0 +1,81 @@
+//! The same revision beside itself: another identity, other names on the engine, ports that move.
+
+use std::collections::BTreeMap;
+
+use super::{Desired, Mount, PortStrategy, Service};
+use crate::ident::{EnvName, ResourceName};
+
+impl Desired {
+    /// This environment under another name. What it is called inside its network stays, so that its services find each
+    /// other as before; what it is called on the engine gets the new name behind it, as a namespace does.
+    #[must_use]
+    pub fn forked(&self, to: &EnvName) -> Self {
+        let named = |name: &ResourceName| {
+            let bare = name.as_str().strip_suffix(&format!("-{}", self.env));
+            let bare = bare.unwrap_or(name.as_str());
+            ResourceName::new(format!("{bare}-{to}")).unwrap_or_else(|_| name.clone())
+        };
+        let services: BTreeMap<_, Service> = self
+            .services
+            .iter()
+            .map(|(name, service)| {
+                let mut service = service.clone();
+                service.container_name = named(&service.container_name);
+                for mount in &mut service.mounts {
+                    if let Mount::Volume { name, .. } = mount {
+                        *name = named(name);
+                    }
+                }
+                (name.clone(), service)
+            })
+            .collect();
+        let mut ports = self.ports.clone();
+        // The ports are the original's: insisting on them would never end.
+        ports.strategy = PortStrategy::Auto;
+        let mut notes = self.notes.clone();
+        notes.push(format!(
+            "forked from `{}` at its revision {}",
+            self.env, self.revision
+        ));
+        Self {
+            env: to.clone(),
+            network: ResourceName::new(format!("argusai-{to}-network"))
+                .unwrap_or_else(|_| named(&self.network)),
+            volumes: self.volumes.iter().map(named).collect(),
+            services,
+            ports,
+            notes,
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::admit::{SpecSite, admit};
+
+    #[test]
+    fn nothing_of_a_fork_has_a_name_of_its_original() {
+        let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container:\n      \
+                    name: shop-web\n      ports: [\"8080:80\"]\n      volumes: [\"data:/data\"]\n";
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let desired = admit(&written, &SpecSite::default()).desired.unwrap();
+        let fork = desired.forked(&EnvName::new("shop-two").unwrap());
+        assert_eq!(fork.revision, desired.revision);
+        assert_ne!(fork.env, desired.env);
+        assert_ne!(fork.network, desired.network);
+        let (one, other) = (&desired.services.values().next(), &fork.services.values().next());
+        let (one, other) = (one.unwrap(), other.unwrap());
+        assert_eq!(other.container_name.as_str(), "shop-web-shop-two");
+        assert_eq!(other.aliases, one.aliases, "they find each other as before");
+        assert!(fork.volumes.iter().all(|name| !desired.volumes.contains(name)));
+        assert_ne!(one.mounts, other.mounts);
+        let third = fork.forked(&EnvName::new("three").unwrap());
+        assert_eq!(
+            third.services.values().next().unwrap().container_name.as_str(),
+            "shop-web-three",
+            "a fork of a fork is no longer than a fork"
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! What people ask for stands until what they asked it about is another.
+
+use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::memory::{Blame, Disturbance, EnvMemory};
+
+use super::*;
+
+fn env(name: &str) -> EnvName {
+    EnvName::new(name).unwrap()
+}
+
+fn accepted(image: &str, more: &str) -> Arc<Accepted> {
+    let text = format!(
+        "version: \"1\"\nproject: {{ name: shop }}\nservices:\n  web:\n    image: {image}\n    container: {{ name: shop-web }}\n{more}"
+    );
+    let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+    Arc::new(Accepted {
+        desired: admit(&written, &SpecSite::default()).desired.unwrap(),
+        spec_path: "e2e.yaml".to_owned(),
+        accepted_at: Timestamp(1_000),
+        disputed: false,
+    })
+}
+
+struct Desk {
+    wishes: Wishes,
+    specs: SpecBook,
+    memory: Memory,
+    world: World,
+    now: Timestamp,
+}
+
+impl Desk {
+    fn with(file: &Arc<Accepted>) -> Self {
+        let mut specs = SpecBook::default();
+        specs.scanned = true;
+        specs.environments.insert(env("shop"), file.clone());
+        let mut desk = Self {
+            wishes: Wishes::default(),
+            specs,
+            memory: Memory::default(),
+            world: World::default(),
+            now: Timestamp(10_000),
+        };
+        desk.memory.environments.insert(env("shop"), EnvMemory::default());
+        desk
+    }
+
+    fn tell(&mut self, command: &Command) -> Result<Answer, CommandError> {
+        let facts = Facts {
+            specs: &self.specs,
+            world: &self.world,
+            memory: &self.memory,
+            now: self.now,
+        };
+        self.wishes.obey(command, facts)
+    }
+
+    fn file(&mut self, file: &Arc<Accepted>) {
+        self.specs.environments.insert(env("shop"), file.clone());
+        self.wishes.lift(&self.specs, self.now);
+    }
+
+    /// The revision that is desired became ready.
+    fn ready(&mut self) {
+        let desired = self
+            .wishes
+            .standing(&self.specs)
+            .unwrap_or_else(|| self.specs.environments.clone());
+        let kept = self.memory.environments.get_mut(&env("shop")).unwrap();
+        kept.last_good = Some(desired[&env("shop")].desired.revision.clone());
+        let facts = Facts {
+            specs: &self.specs,
+            world: &self.world,
+            memory: &self.memory,
+            now: self.now,
+        };
+        self.wishes.learn(&desired, facts);
+    }
+
+    fn image(&self, name: &str) -> Option<String> {
+        let standing = self.wishes.standing(&self.specs);
+        let desired = standing.as_ref().unwrap_or(&self.specs.environments);
+        let web = desired.get(&env(name))?.desired.services.values().next()?;
+        Some(web.image.reference().to_owned())
+    }
+}
+
+fn rollback() -> Command {
+    Command::Rollback {
+        environment: env("shop"),
+    }
+}
+
+#[test]
+fn a_rollback_goes_to_the_last_other_revision_that_was_ready_and_ends_with_the_next_file() {
+    let (one, two, three) = (
+        accepted("web:1", ""),
+        accepted("web:2", ""),
+        accepted("web:3", ""),
+    );
+    let mut desk = Desk::with(&one);
+    assert!(
+        matches!(desk.tell(&rollback()), Err(CommandError::Refused(_))),
+        "there is none"
+    );
+    desk.ready();
+    desk.file(&two);
+    assert_eq!(
+        desk.tell(&rollback()),
+        Ok(Answer::Revision(one.desired.revision.clone()))
+    );
+    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+    // What is kept of it outlives the process.
+    let text = serde_json::to_string(&desk.wishes).unwrap();
+    desk.wishes = serde_json::from_str(&text).unwrap();
+    desk.file(&two);
+    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+    desk.file(&three);
+    assert_eq!(desk.image("shop").as_deref(), Some("web:3"));
+}
+
+#[test]
+fn a_revision_that_misses_its_deadline_gives_way_by_itself() {
+    let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
+    let (one, two) = (accepted("web:1", auto), accepted("web:2", auto));
+    let mut desk = Desk::with(&one);
+    let due = |desk: &mut Desk, at: i64| {
+        let facts = Facts {
+            specs: &desk.specs,
+            world: &desk.world,
+            memory: &desk.memory,
+            now: Timestamp(at),
+        };
+        desk.wishes.roll_back_by_itself(facts)
+    };
+    assert_eq!(due(&mut desk, 100_000), None, "nothing to go back to");
+    desk.ready();
+    desk.file(&two);
+    assert_eq!(due(&mut desk, 60_999), Some(Timestamp(61_000)));
+    assert_eq!(desk.image("shop").as_deref(), Some("web:2"));
+    assert_eq!(due(&mut desk, 61_000), None);
+    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+}
+
+#[test]
+fn a_fork_stands_beside_its_original_until_it_is_taken_down() {
+    let mut desk = Desk::with(&accepted("web:1", ""));
+    let fork = |to: &str| Command::Fork {
+        environment: env("shop"),
+        to: env(to),
+    };
+    assert_eq!(desk.tell(&fork("two")), Ok(Answer::Forked(env("two"))));
+    assert!(matches!(desk.tell(&fork("two")), Err(CommandError::Refused(_))));
+    assert!(matches!(desk.tell(&fork("shop")), Err(CommandError::Refused(_))));
+    assert_eq!(desk.image("two").as_deref(), Some("web:1"));
+    // The original's next revision does not concern it.
+    desk.file(&accepted("web:2", ""));
+    assert_eq!(desk.image("two").as_deref(), Some("web:1"));
+    let down = Command::Down {
+        environment: env("two"),
+    };
+    assert_eq!(desk.tell(&down), Ok(Answer::Done));
+    assert_eq!(
+        (desk.image("two"), desk.image("shop").as_deref()),
+        (None, Some("web:2"))
+    );
+    assert_eq!(desk.tell(&down), Err(CommandError::Unknown(env("two"))));
+}
+
+#[test]
+fn a_test_has_the_failures_of_its_own_time_in_its_report() {
+    let mut desk = Desk::with(&accepted("web:1", ""));
+    let end = Command::EndTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+    };
+    assert!(matches!(desk.tell(&end), Err(CommandError::Refused(_))));
+    let begin = Command::BeginTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+        ttl: Duration::from_secs(600),
+    };
+    assert!(matches!(desk.tell(&begin), Ok(Answer::Lease(_))));
+    let found = |at: i64, case: &str| Disturbance {
+        case: case.to_owned(),
+        service: ServiceName::new("web").unwrap(),
+        number: 1,
+        at: Timestamp(at),
+        blame: Blame::Test,
+    };
+    let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
+    kept.disturbances = vec![found(9_000, "buy"), found(11_000, "buy"), found(11_000, "sell")];
+    desk.now = Timestamp(20_000);
+    let Ok(Answer::Test(report)) = desk.tell(&end) else {
+        panic!("it ran")
+    };
+    assert_eq!((report.restarts_during_run, report.disturbances.len()), (1, 1));
+    assert_eq!(report.disturbances[0].at, Timestamp(11_000));
+}
+
+#[test]
+fn a_hold_of_what_is_not_there_is_refused() {
+    let mut desk = Desk::with(&accepted("web:1", ""));
+    let hold = |service: &str| Command::Hold {
+        environment: env("shop"),
+        service: Some(ServiceName::new(service).unwrap()),
+        until: None,
+        reason: String::new(),
+    };
+    assert!(matches!(
+        desk.tell(&hold("nobody")),
+        Err(CommandError::Refused(_))
+    ));
+    assert_eq!(desk.tell(&hold("web")), Ok(Answer::Done));
+    let resume = Command::Resume {
+        environment: env("shop"),
+        service: None,
+    };
+    assert_eq!(desk.tell(&resume), Ok(Answer::Done));
+    assert!(matches!(desk.tell(&resume), Err(CommandError::Refused(_))));
+}

@@ -1,0 +1,91 @@
+//! `argus hold`, `resume` and `cancel`: leave an environment or a service as it is, or no longer.
+
+use std::time::Duration;
+
+use argus_core::ident::{EnvName, ServiceName};
+use argus_reconciler::{Answer, Command, clock};
+use clap::Args;
+
+use super::output::Format;
+use super::{status, tell};
+use crate::exit::{Exit, Failure};
+use crate::settings::Options;
+
+#[derive(Debug, Args)]
+pub(crate) struct Hold {
+    /// Environment, or ENVIRONMENT/SERVICE
+    target: String,
+    /// End the hold by itself after this
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    span: Option<Duration>,
+    /// Why, for whoever reads the status
+    #[arg(long, default_value = "")]
+    reason: String,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    /// Environment, or ENVIRONMENT/SERVICE
+    target: String,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    /// Environment
+    environment: String,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+impl Hold {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let (environment, service) = target(&self.target)?;
+        let command = Command::Hold {
+            environment,
+            service,
+            until: self.span.map(|span| clock::now() + span),
+            reason: self.reason,
+        };
+        let (target, span) = (self.target, self.span);
+        tell::one(options, &command, self.output, |_| match span {
+            Some(span) => format!("{target} is held for {}\n", humantime::format_duration(span)),
+            None => format!("{target} is held until `argus resume {target}`\n"),
+        })
+    }
+}
+
+impl Resume {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let (environment, service) = target(&self.target)?;
+        let command = Command::Resume { environment, service };
+        let target = self.target;
+        tell::one(options, &command, self.output, |_| format!("{target} goes on\n"))
+    }
+}
+
+impl Cancel {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let environment = status::named(&self.environment)?;
+        let name = self.environment;
+        let say = |_: &Answer| format!("{name} is cancelled and held until `argus resume {name}`\n");
+        tell::one(options, &Command::Cancel { environment }, self.output, say)
+    }
+}
+
+/// `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
+fn target(text: &str) -> Result<(EnvName, Option<ServiceName>), Failure> {
+    match text.split_once('/') {
+        None => Ok((status::named(text)?, None)),
+        Some((env, service)) => {
+            let named = ServiceName::new(service).map_err(|error| Failure::usage(error.to_string()))?;
+            Ok((status::named(env)?, Some(named)))
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Telling a running controller something, and what becomes of the answer.
+
+use argus_crds::error::Code;
+use argus_reconciler::state::StateDir;
+use argus_reconciler::{Answer, Command};
+
+use super::output::{self, Format};
+use super::status;
+use crate::exit::{Exit, Failure};
+use crate::http::client::{self, ClientError};
+use crate::settings::{Options, Settings, SpecOptions};
+
+/// Tells a running controller to do something.
+pub(crate) async fn tell(state: &StateDir, command: &Command) -> Result<Answer, ClientError> {
+    let answer = client::post(&crate::http::socket(state), crate::http::ACTIONS, command).await?;
+    serde_json::from_slice(&answer).map_err(|error| ClientError::Broken(error.to_string()))
+}
+
+/// A conversation that failed, as the end of a command.
+pub(crate) fn failure(error: ClientError) -> Failure {
+    match error {
+        ClientError::Refused(error) if error.code == Code::PrereqMissing && error.environment.is_some() => {
+            Failure::new(*error).hint(status::LIST)
+        }
+        ClientError::Refused(error) => Failure::new(*error),
+        ClientError::Away(why) => {
+            let message = format!("controller is not running: {why}");
+            Failure::of(Code::PrereqMissing, message)
+                .exit(Exit::Unexpected)
+                .hint("start it: `argus run`")
+        }
+        ClientError::Broken(_) => Failure::of(Code::Internal, error.to_string()),
+    }
+}
+
+/// Tells one thing and shows the answer: as it is in JSON and YAML, in the words of `say` for people.
+pub(crate) fn one(
+    options: &Options,
+    command: &Command,
+    format: Option<Format>,
+    say: impl FnOnce(&Answer) -> String,
+) -> Result<Exit, Failure> {
+    let settings = Settings::resolve(options, &SpecOptions::default())?;
+    let state = StateDir::at(settings.state);
+    let answer = super::block_on(async { tell(&state, command).await.map_err(failure) })?;
+    match format {
+        Some(Format::Json) => output::json(&answer)?,
+        Some(Format::Yaml) => output::yaml(&answer)?,
+        Some(Format::Name) => output::data(&format!("{}\n", command.environment()))?,
+        Some(Format::Table | Format::Wide) | None => output::data(&say(&answer))?,
+    }
+    Ok(Exit::Done)
+}

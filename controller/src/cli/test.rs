@@ -1,0 +1,126 @@
+//! `argus test begin` and `end`: while a test runs, what it uses is left running.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use argus_core::memory::Blame;
+use argus_reconciler::{Answer, Command, TestReport};
+use clap::{Args, Subcommand};
+
+use super::output::Format;
+use super::{status, tell};
+use crate::exit::{Exit, Failure};
+use crate::settings::Options;
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Say that a test begins: restarts of running containers wait for its end
+    Begin(Begin),
+    /// Say that a test ended, and show what happened meanwhile
+    End(End),
+}
+
+#[derive(Debug, Args)]
+struct Begin {
+    /// Environment
+    environment: String,
+    /// Name of the test case
+    #[arg(long, value_name = "NAME")]
+    case: String,
+    /// How long it may take; then it counts as ended
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+    ttl: Duration,
+    /// Format
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+}
+
+#[derive(Debug, Args)]
+struct End {
+    /// Environment
+    environment: String,
+    /// Name of the test case
+    #[arg(long, value_name = "NAME")]
+    case: String,
+    /// Format
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+}
+
+impl Test {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        match self.verb {
+            Verb::Begin(Begin {
+                environment,
+                case,
+                ttl,
+                output,
+            }) => {
+                let command = Command::BeginTest {
+                    environment: status::named(&environment)?,
+                    case: case.clone(),
+                    ttl,
+                };
+                let say = |_: &Answer| {
+                    let ttl = humantime::format_duration(ttl);
+                    format!("test `{case}` runs on {environment}, for {ttl} at most\n")
+                };
+                tell::one(options, &command, output, say)
+            }
+            Verb::End(End {
+                environment,
+                case,
+                output,
+            }) => {
+                let command = Command::EndTest {
+                    environment: status::named(&environment)?,
+                    case,
+                };
+                tell::one(options, &command, output, |answer| match answer {
+                    Answer::Test(report) => told(report),
+                    Answer::Done | Answer::Lease(_) | Answer::Revision(_) | Answer::Forked(_) => {
+                        String::new()
+                    }
+                })
+            }
+        }
+    }
+
+    /// The format that was asked for.
+    pub(crate) fn output(&self) -> Option<Format> {
+        match &self.verb {
+            Verb::Begin(begin) => begin.output,
+            Verb::End(end) => end.output,
+        }
+    }
+}
+
+fn told(report: &TestReport) -> String {
+    let TestReport {
+        environment,
+        case,
+        restarts_during_run: count,
+        disturbances,
+        ..
+    } = report;
+    let mut text = format!("test `{case}` on {environment} ended, {count} failures of services during it\n");
+    for found in disturbances {
+        let blame = match found.blame {
+            Blame::Infra => "infrastructure",
+            Blame::Test => "the service itself",
+        };
+        // A string takes whatever is written.
+        let _ = writeln!(
+            text,
+            "  {} {} failed, by {blame}: argus evidence {environment} {} {}",
+            found.at, found.service, found.service, found.number
+        );
+    }
+    text
+}
