@@ -10,7 +10,7 @@ use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
 use argus_core::memory::Memory;
 use argus_core::observed::{Network, Object, ObjectId, Sighting, Volume, World};
-use argus_core::orders::Orders;
+use argus_core::orders::{Hold, Lease, Orders};
 use argus_core::outcome::Done;
 use argus_core::plan::{Act, Plan, PortMap, port, text};
 use argus_core::probe::{Health, HealthBook, Verdict};
@@ -51,6 +51,7 @@ pub(crate) struct Stage {
     pub(crate) memory: Memory,
     pub(crate) brain: Option<Brain>,
     health: HealthBook,
+    orders: Orders,
     pub(crate) site: Site,
     scanned: bool,
     shows_variables: bool,
@@ -123,6 +124,7 @@ impl Stage {
             memory: Memory::default(),
             brain: None,
             health: HealthBook::new(),
+            orders: Orders::default(),
             site: Site {
                 controller: "argus-1".to_owned(),
                 run: "run-1".to_owned(),
@@ -165,6 +167,17 @@ impl Stage {
                 self.world.apply(Sighting::Gone(ObjectId::Container(id)));
             }
             ["probe", id, word] => self.probe(id, word)?,
+            ["dead", id] => self.dead(id)?,
+            ["hold", target, rest @ ..] => self.hold(target, rest)?,
+            ["test", env, case, span] => {
+                let until = moment(self.now, span);
+                self.orders.begin(Lease {
+                    environment: env_of(env)?,
+                    case: (*case).to_owned(),
+                    since: self.now,
+                    until,
+                });
+            }
             ["turn"] => drop(self.turn()),
             ["done", rest @ .., "as", id] => self.finish(&rest.join(" "), Ok(id))?,
             ["done", rest @ ..] => self.finish(&rest.join(" "), Ok(""))?,
@@ -291,9 +304,33 @@ impl Stage {
         Ok(())
     }
 
+    /// Nobody answers its probe at all.
+    fn dead(&mut self, id: &str) -> Result<(), String> {
+        let id = ContainerId::new(id).map_err(|why| why.to_string())?;
+        let health = self.health.get_mut(&id).ok_or("it was not probed")?;
+        health.dead = true;
+        Ok(())
+    }
+
+    fn hold(&mut self, target: &str, rest: &[&str]) -> Played {
+        let (env, service) = match target.split_once('/') {
+            Some((env, service)) => (env, Some(service)),
+            None => (target, None),
+        };
+        let service = service.map(ServiceName::new).transpose();
+        self.orders.hold_back(Hold {
+            environment: env_of(env)?,
+            service: service.map_err(|why| why.to_string())?,
+            since: self.now,
+            until: rest.first().map(|span| moment(self.now, span)),
+            reason: String::new(),
+        });
+        Ok(())
+    }
+
     fn turn(&mut self) -> Turn {
         let inputs = Inputs {
-            orders: &Orders::default(),
+            orders: &self.orders,
             specs: &self.specs,
             scanned: self.scanned,
             world: &self.world,

@@ -97,8 +97,8 @@ fn message(on: &WaitingOn) -> String {
         }
         WaitingOn::Storm { .. } => "room among the restarts of all environments".to_owned(),
         WaitingOn::Deferred { case, .. } => format!("the test `{case}` to end, which uses it as it is"),
-        WaitingOn::Held { why, .. } if why.is_empty() => "`argus resume`: it is held".to_owned(),
-        WaitingOn::Held { why, .. } => format!("`argus resume`: it is held ({})", one_line(why)),
+        WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
+        WaitingOn::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
         WaitingOn::NotRestarted => "its restart policy leaves it down".to_owned(),
         WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {}", holder(owner)),
         WaitingOn::Ports { tried, .. } => format!("a free host port, {tried} of the range were tried"),
