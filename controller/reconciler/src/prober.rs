@@ -100,6 +100,12 @@ impl<B: Backend> Prober<B> {
                 Some(run)
                     if run.target.started_at == target.started_at && run.target.probe == target.probe =>
                 {
+                    if run.target.upstream != target.upstream {
+                        // What it depends on runs anew: whether it got over that shows in its next answer.
+                        self.generations += 1;
+                        run.generation = self.generations;
+                        self.heap.push(now, id, run.generation);
+                    }
                     run.target = target;
                 }
                 Some(_) | None => {

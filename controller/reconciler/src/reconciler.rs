@@ -187,7 +187,7 @@ impl<B: Backend> Reconciler<B> {
                 now,
             })
         });
-        self.wishes.learn(
+        let proven = self.wishes.learn(
             desired,
             wishes::Facts {
                 specs: &specs,
@@ -207,7 +207,7 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.remember();
-        let wakes = [turn.wake_at, self.wishes.orders.next_end(), deadline];
+        let wakes = [turn.wake_at, self.wishes.orders.next_end(), deadline, proven];
         wakes.into_iter().flatten().min()
     }
 

@@ -18,6 +18,9 @@ use crate::specs::SpecBook;
 /// The longest lease: what was forgotten must not hold restarts back for ever.
 const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 
+/// What was ready for less is nothing to go back to.
+const PROVEN: Duration = Duration::from_secs(10);
+
 /// What every environment shall be.
 pub type Desires = BTreeMap<EnvName, Arc<Accepted>>;
 
@@ -247,8 +250,9 @@ impl Wishes {
         )
     }
 
-    /// Keeps what became Ready, with the ids of the images that it ran.
-    pub(crate) fn learn(&mut self, desired: &Desires, facts: Facts<'_>) {
+    /// Keeps what is Ready and has been for a while, with the ids of the images that it runs; when to look again.
+    pub(crate) fn learn(&mut self, desired: &Desires, facts: Facts<'_>) -> Option<Timestamp> {
+        let mut next: Option<Timestamp> = None;
         for (env, accepted) in desired {
             let revision = &accepted.desired.revision;
             let ready = facts
@@ -264,12 +268,18 @@ impl Wishes {
             {
                 continue;
             }
+            let proven = proven_at(env, facts.world);
+            if proven > facts.now {
+                next = Some(next.map_or(proven, |next| next.min(proven)));
+                continue;
+            }
             let goods = self.goods.entry(env.clone()).or_default();
             goods.retain(|good| good.desired.revision != *revision);
             goods.push(Arc::new(pinned(accepted, facts.world)));
             let surplus = goods.len().saturating_sub(2);
             goods.drain(..surplus);
         }
+        next
     }
 
     /// Rolls back what missed its deadline; when the next deadline is.
@@ -308,6 +318,16 @@ impl Wishes {
         }
         next
     }
+}
+
+/// From when on all that runs has run for long enough to be called good: what is ready for a moment may end in the next.
+fn proven_at(env: &EnvName, world: &World) -> Timestamp {
+    let containers = world
+        .of(env)
+        .into_iter()
+        .flat_map(|seen| seen.containers.values());
+    let started = containers.filter_map(|container| container.facts.as_ref()?.started_at);
+    started.max().map_or(Timestamp(0), |at| at + PROVEN)
 }
 
 /// What it runs now, whatever its tags and build contexts become.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use argus_core::desired::{Accepted, Probe, ProbeKind, Service};
-use argus_core::ident::{ContainerId, EnvName, Protocol};
+use argus_core::ident::{ContainerId, EnvName, Protocol, ServiceName};
 use argus_core::observed::{Container, ContainerState, World};
 use argus_core::time::Timestamp;
 
@@ -25,6 +25,8 @@ pub(super) struct Target {
     pub(super) started_at: Option<Timestamp>,
     /// `None` for a probe that needs none, and where none is known.
     pub(super) address: Option<SocketAddr>,
+    /// When the newest run of what it depends on began: after that it is asked at once.
+    pub(super) upstream: Option<Timestamp>,
 }
 
 /// The running containers of accepted environments whose service is probed from outside.
@@ -33,13 +35,14 @@ pub(super) fn wanted(
     world: &World,
     places: Places,
 ) -> BTreeMap<ContainerId, Target> {
+    let runs = runs(world);
     let target = |container: &Arc<Container>| {
         let owner = container.owner()?;
         let service = specs
             .get(&owner.environment)?
             .desired
             .services
-            .get(&owner.service?)?;
+            .get(owner.service.as_ref()?)?;
         let probe = service.probe.clone()?;
         let port = match &probe.kind {
             ProbeKind::Http { port, .. } | ProbeKind::Tcp { port } => Some(*port),
@@ -57,10 +60,33 @@ pub(super) fn wanted(
                 probe,
                 started_at: facts.started_at,
                 address,
+                upstream: service
+                    .depends_on
+                    .iter()
+                    .filter_map(|need| {
+                        runs.get(&(owner.environment.clone(), need.service.clone()))
+                            .copied()
+                    })
+                    .max(),
             },
         ))
     };
     world.containers().filter_map(target).collect()
+}
+
+/// When the newest run of each service began.
+fn runs(world: &World) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
+    let mut runs = BTreeMap::new();
+    for container in world.containers() {
+        let started = container.facts.as_ref().and_then(|facts| facts.started_at);
+        if let (Some(owner), Some(started)) = (container.owner(), started)
+            && let Some(service) = owner.service
+        {
+            let newest = runs.entry((owner.environment, service)).or_insert(started);
+            *newest = started.max(*newest);
+        }
+    }
+    runs
 }
 
 /// The published port where there is one, else the container's own address.

@@ -97,7 +97,12 @@ async fn a_port_that_accepts_and_hangs_up_is_a_proxy_without_a_service() {
 
 /// A book with one service that is probed by a command.
 fn book() -> SpecBook {
-    let spec = "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n      healthcheck:\n        type: exec\n        command: [\"true\"]\n        interval: 10s\n        retries: 2\n        startPeriod: 1s\n";
+    book_of(
+        "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n      healthcheck:\n        type: exec\n        command: [\"true\"]\n        interval: 10s\n        retries: 2\n        startPeriod: 1s\n",
+    )
+}
+
+fn book_of(spec: &str) -> SpecBook {
     let reading = Reading {
         path: Path::new("/specs/e2e.yaml"),
         name: "e2e.yaml",
@@ -115,7 +120,11 @@ fn book() -> SpecBook {
 }
 
 fn world(state: ContainerState, started_at: i64) -> World {
-    let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "api")];
+    world_of(&[container("c", "api", state, started_at)])
+}
+
+fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
+    let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, service)];
     let labels = labels
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
@@ -130,9 +139,9 @@ fn world(state: ContainerState, started_at: i64) -> World {
         health: None,
         config: Config::default(),
     };
-    let container = Container {
-        id: ContainerId::new("c").unwrap(),
-        name: "shop-api".to_owned(),
+    Container {
+        id: ContainerId::new(id).unwrap(),
+        name: format!("shop-{service}"),
         labels,
         image: "nginx:1".to_owned(),
         state,
@@ -141,17 +150,69 @@ fn world(state: ContainerState, started_at: i64) -> World {
         facts: Some(facts),
         stopped_by_other: None,
         oom_at: None,
-    };
-    let mut world = World::default();
-    for sighting in [
-        Sighting::Found(Timestamp(1)),
-        Sighting::ListBegan,
-        Sighting::Saw(Object::Container(Arc::new(container))),
-        Sighting::ListDone,
-    ] {
-        world.apply(sighting);
     }
+}
+
+fn world_of(containers: &[Container]) -> World {
+    let mut world = World::default();
+    world.apply(Sighting::Found(Timestamp(1)));
+    world.apply(Sighting::ListBegan);
+    for container in containers {
+        world.apply(Sighting::Saw(Object::Container(Arc::new(container.clone()))));
+    }
+    world.apply(Sighting::ListDone);
     world
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
+    let clock = Clock::virtual_from(Timestamp(1_000_000));
+    let fake = Fake::empty();
+    *fake.exits.lock().unwrap() = vec![0, 1, 0];
+    let book = book_of(
+        "version: '1'\nproject: { name: shop }\nservices:\n  db: { image: 'db:1', container: { name: shop-db } }\n  api:\n    image: 'nginx:1'\n    dependsOn: [db]\n    \
+         container:\n      name: shop-api\n      healthcheck: { type: exec, command: ['true'], interval: 60s, retries: 1, startPeriod: 1ms }\n",
+    );
+    let seen_at = |db: i64| {
+        Arc::new(world_of(&[
+            container("c", "api", ContainerState::Running, 900_000),
+            container("d", "db", ContainerState::Running, db),
+        ]))
+    };
+    let (_specs, specs_seen) = watch::channel(Arc::new(book.environments));
+    let (worlds, worlds_seen) = watch::channel(seen_at(900_000));
+    let (healths, mut seen) = watch::channel(Arc::<HealthBook>::default());
+    let stop = CancellationToken::new();
+    let places = Places {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let prober = super::run(
+        Arc::new(fake),
+        specs_seen,
+        worlds_seen,
+        healths,
+        places,
+        clock,
+        stop.clone(),
+    );
+    let story = async {
+        let id = ContainerId::new("c").unwrap();
+        let mut verdict = async |wanted: Verdict| {
+            let is = |book: &Arc<HealthBook>| book.get(&id).is_some_and(|health| health.verdict == wanted);
+            seen.wait_for(is).await.unwrap();
+            clock.now().since(Timestamp(1_000_000)).as_secs()
+        };
+        assert_eq!(verdict(Verdict::Healthy).await, 0);
+        worlds.send_replace(seen_at(1_000_000));
+        assert_eq!(verdict(Verdict::Unhealthy).await, 0, "not after its interval");
+        assert_eq!(verdict(Verdict::Healthy).await, 60);
+        stop.cancel();
+    };
+    let both = async { tokio::join!(prober, story) };
+    tokio::time::timeout(Duration::from_secs(600), both)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
