@@ -17,6 +17,8 @@ mod stage;
 #[path = "simulation/storm.rs"]
 mod storm;
 
+#[path = "simulation/failures.rs"]
+mod failures;
 #[path = "simulation/written.rs"]
 mod written;
 
@@ -92,6 +94,13 @@ fn first(outcome: &Outcome, rule: &str) -> Option<String> {
 #[test]
 fn at_most_one_act_per_subject_is_planned_or_in_flight() {
     in_every_storm("at_most_one_act", |outcome| first(outcome, "one act"));
+}
+
+#[test]
+fn nothing_is_done_to_a_failed_container_before_what_it_left_is_taken() {
+    in_every_storm("nothing_is_done_to_a_failed", |outcome| {
+        first(outcome, "evidence")
+    });
 }
 
 #[test]

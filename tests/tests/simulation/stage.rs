@@ -11,7 +11,7 @@ use argus_core::ident::{ContainerId, EnvName, HostPort};
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::{Container, ContainerState, World};
 use argus_core::orders::Orders;
-use argus_core::plan::{Step, Subject, WaitingOn};
+use argus_core::plan::{Act, Step, Subject, WaitingOn};
 use argus_core::probe::{Health, HealthBook, Verdict};
 use argus_core::time::Timestamp;
 
@@ -35,6 +35,9 @@ pub(crate) struct Stage {
     pub(crate) scanned: bool,
     /// Every act is carried out twice.
     pub(crate) twice: bool,
+    /// Services whose probe says unhealthy, as `env/service`.
+    pub(crate) sick: BTreeSet<String>,
+    pub(crate) orders: Orders,
     turns: u64,
     health: HealthBook,
     waiting: BTreeMap<Ticket, Step>,
@@ -59,6 +62,8 @@ impl Stage {
             broken: Vec::new(),
             scanned: true,
             twice: false,
+            sick: BTreeSet::new(),
+            orders: Orders::default(),
             turns: 0,
             health: HealthBook::new(),
             waiting: BTreeMap::new(),
@@ -153,7 +158,7 @@ impl Stage {
     pub(crate) fn turn(&mut self) {
         self.probe();
         let inputs = Inputs {
-            orders: &Orders::default(),
+            orders: &self.orders,
             specs: &self.specs,
             scanned: self.scanned,
             world: &self.world,
@@ -207,14 +212,23 @@ impl Stage {
             if due.0 != started_at {
                 *due = (started_at, now + PROBED_AFTER);
             }
+            let sick = container.owner().is_some_and(|owner| {
+                let service = owner.service.map(|name| name.to_string()).unwrap_or_default();
+                self.sick.contains(&format!("{}/{service}", owner.environment))
+            });
+            let verdict = if sick {
+                Verdict::Unhealthy
+            } else {
+                Verdict::Healthy
+            };
             if due.1 <= now
                 && self
                     .health
                     .get(&container.id)
-                    .is_none_or(|seen| seen.started_at != started_at)
+                    .is_none_or(|seen| seen.started_at != started_at || seen.verdict != verdict)
             {
                 let seen = Health {
-                    verdict: Verdict::Healthy,
+                    verdict,
                     since: now,
                     started_at,
                     ..Health::default()
@@ -238,6 +252,9 @@ impl Stage {
             if !subjects.insert(&step.subject) {
                 broken.push(("one act", format!("{:?}", step.subject)));
             }
+            if let Some(lost) = self.lost_evidence(step) {
+                broken.push(("evidence", lost));
+            }
         }
         for (env, accepted) in &self.specs {
             let plan = turn.plans.get(env);
@@ -260,6 +277,20 @@ impl Stage {
                 .into_iter()
                 .map(|(rule, what)| (rule, format!("{}: {what}", self.now.0 - START.0))),
         );
+    }
+
+    /// A failed run whose container is touched before what it left was taken.
+    fn lost_evidence(&self, step: &Step) -> Option<String> {
+        let (
+            Subject::Service { environment, service },
+            Act::StartContainer { id } | Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. },
+        ) = (&step.subject, &step.act)
+        else {
+            return None;
+        };
+        let kept = self.brain.memory().environments.get(environment)?;
+        let last = kept.services.get(service)?.deaths.last()?;
+        (last.container == *id && last.evidence.is_none()).then(|| format!("{step:?}"))
     }
 
     fn is_seen_up(&self, env: &EnvName, service: &Service) -> bool {

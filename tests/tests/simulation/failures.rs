@@ -1,0 +1,221 @@
+//! Services that fail: no script of failures makes more restarts than are allowed, or leaves anybody without a reason.
+
+use std::time::Duration;
+
+use argus_backend::sim::{Chance, Life, Weather};
+use argus_core::orders::{Hold, Lease};
+use argus_core::plan::{Act, Cause, Step, Subject, WaitingOn};
+use argus_core::time::Timestamp;
+
+use crate::each_seed;
+use crate::specs::{desired, env, plain, probe, service_name};
+use crate::stage::{START, Stage};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn waits(stage: &Stage, is: impl Fn(&WaitingOn) -> bool) -> bool {
+    let mut waits = stage.last.plans.values().flat_map(|plan| &plan.waits);
+    waits.any(|wait| is(&wait.on))
+}
+
+fn is_restart(step: &Step) -> bool {
+    matches!(
+        (&step.act, &step.because),
+        (Act::StartContainer { .. }, Cause::Restart { .. })
+    )
+}
+
+fn stops(stage: &Stage, cause: impl Fn(&Cause) -> bool) -> usize {
+    let stops =
+        |step: &&(Timestamp, Step)| matches!(step.1.act, Act::StopContainer { .. }) && cause(&step.1.because);
+    stage.begun.iter().filter(stops).count()
+}
+
+#[test]
+fn the_same_failure_is_halted_with_budget_left() {
+    each_seed("the_same_failure_is_halted", 100, |seed| {
+        let mut chance = Chance::new(seed);
+        let mut stage = Stage::new(seed, Weather::calm());
+        let life = Life {
+            after: chance.millis((0, 5_000)),
+            code: 1,
+            times: u32::MAX,
+        };
+        stage.engine.change(START, |model| {
+            model.talks();
+            model.live("one/a", life);
+        });
+        stage.wants(desired("one", [plain("one", "a")]));
+        if chance.percent(50) {
+            let moment = START + chance.millis((0, 20_000));
+            stage.run_until(moment);
+            stage.kill_controller(chance.millis((0, 2_000)), true);
+        }
+        stage.run_until(START + 6 * MINUTE);
+        let halted = waits(&stage, |on| matches!(on, WaitingOn::Halted { .. }));
+        let runs = stage.engine.model.runs("one/a");
+        (!halted || runs > 4).then(|| format!("{runs} runs: {:?}", stage.stuck()))
+    });
+}
+
+#[test]
+fn what_cannot_be_run_is_tried_once() {
+    for code in [126, 127] {
+        let mut stage = Stage::new(1, Weather::calm());
+        let life = Life {
+            after: Duration::from_millis(10),
+            code,
+            times: u32::MAX,
+        };
+        stage.engine.change(START, |model| model.live("one/a", life));
+        stage.wants(desired("one", [plain("one", "a")]));
+        stage.run_until(START + 6 * MINUTE);
+        assert_eq!(stage.engine.model.runs("one/a"), 1);
+        assert!(waits(&stage, |on| matches!(on, WaitingOn::NotRunnable { .. })));
+    }
+}
+
+#[test]
+fn thirty_services_that_fail_at_once_are_restarted_ten_a_minute() {
+    let mut stage = Stage::new(1, Weather::calm());
+    let names: Vec<String> = (0..30).map(|n| format!("s{n}")).collect();
+    stage.wants(desired("one", names.iter().map(|name| plain("one", name))));
+    assert!(stage.run_to_rest(MINUTE));
+    let now = stage.now;
+    stage.engine.change(now, |model| {
+        let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
+        for id in &all {
+            model.dies(id, 1);
+        }
+    });
+    assert!(stage.run_to_rest(10 * MINUTE), "{:?}", stage.stuck());
+    let restarts: Vec<Timestamp> = stage
+        .begun
+        .iter()
+        .filter(|(_, step)| is_restart(step))
+        .map(|(at, _)| *at)
+        .collect();
+    assert_eq!(restarts.len(), 30);
+    for at in &restarts {
+        let within = restarts
+            .iter()
+            .filter(|other| **other >= *at && other.since(*at) < MINUTE);
+        assert!(within.count() <= 10, "from {}", at.0 - START.0);
+    }
+}
+
+#[test]
+fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_up() {
+    each_seed("a_service_that_stays_unhealthy", 100, |seed| {
+        let mut chance = Chance::new(seed);
+        let mut stage = Stage::new(seed, Weather::calm());
+        let mut service = plain("one", "a");
+        service.probe = Some(probe());
+        stage.wants(desired("one", [service]));
+        let sick_at = START + chance.millis((0, 20_000));
+        stage.run_until(sick_at);
+        stage.sick.insert("one/a".to_owned());
+        if chance.percent(50) {
+            let moment = stage.now + chance.millis((0, 20_000));
+            stage.run_until(moment);
+            stage.kill_controller(chance.millis((0, 2_000)), true);
+        }
+        let end = stage.now + 6 * MINUTE;
+        stage.run_until(end);
+        let stops = stops(&stage, |cause| matches!(cause, Cause::Unhealthy { .. }));
+        let kept = &stage.brain.memory().environments[&env("one")].services[&service_name("a")];
+        (stops > 4 || !stage.gave_up() || kept.restarts > 3)
+            .then(|| format!("{stops} stops, {} restarts: {:?}", kept.restarts, stage.stuck()))
+    });
+}
+
+#[test]
+fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_are_counted() {
+    let mut stage = Stage::new(1, Weather::calm());
+    let mut service = plain("one", "a");
+    service.probe = Some(probe());
+    stage.wants(desired("one", [service]));
+    assert!(stage.run_to_rest(MINUTE));
+    // It comes to itself before each restart, and falls ill again.
+    for _ in 0..12 {
+        stage.sick.insert("one/a".to_owned());
+        let later = stage.now + Duration::from_millis(500);
+        stage.run_until(later);
+        stage.sick.clear();
+        let later = stage.now + Duration::from_secs(5);
+        stage.run_until(later);
+    }
+    let kept = &stage.brain.memory().environments[&env("one")].services[&service_name("a")];
+    assert!(kept.flips.len() > 10, "{:?}", kept.flips);
+    assert_eq!(
+        kept.restarts, 0,
+        "it was well again each time before its delay was over"
+    );
+}
+
+#[test]
+fn a_test_that_runs_keeps_its_services_from_being_stopped() {
+    each_seed("a_test_that_runs", 50, |seed| {
+        let mut chance = Chance::new(seed);
+        let mut stage = Stage::new(seed, Weather::calm());
+        let mut service = plain("one", "a");
+        service.probe = Some(probe());
+        stage.wants(desired("one", [service.clone()]));
+        stage.run_to_rest(MINUTE);
+        let until = stage.now + chance.millis((30_000, 120_000));
+        stage.orders.begin(Lease {
+            environment: env("one"),
+            case: "buy".to_owned(),
+            since: stage.now,
+            until,
+        });
+        stage.sick.insert("one/a".to_owned());
+        let moment = stage.now + chance.millis((0, 20_000));
+        stage.run_until(moment);
+        service
+            .environment
+            .insert("VERSION".to_owned(), "other".to_owned());
+        stage.wants(desired("one", [service]));
+        stage.run_until(until - Duration::from_millis(1));
+        let during = stops(&stage, |_| true);
+        stage.sick.clear();
+        let rests = stage.run_to_rest(10 * MINUTE);
+        (during > 0 || !rests).then(|| format!("{during} stops, rests {rests}: {:?}", stage.stuck()))
+    });
+}
+
+#[test]
+fn what_is_held_is_left_alone_whatever_happens_to_it() {
+    each_seed("what_is_held", 50, |seed| {
+        let mut chance = Chance::new(seed);
+        let mut stage = Stage::new(seed, Weather::calm());
+        stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
+        stage.run_to_rest(MINUTE);
+        let until = stage.now + chance.millis((10_000, 60_000));
+        stage.orders.hold_back(Hold {
+            environment: env("one"),
+            service: None,
+            since: stage.now,
+            until: Some(until),
+            reason: String::new(),
+        });
+        let before = stage.begun.len();
+        let now = stage.now;
+        let all: Vec<_> = stage.engine.model.containers().map(|c| c.id.clone()).collect();
+        stage.engine.change(now, |model| model.dies(&all[0], 1));
+        stage.engine.change(now, |model| model.person_removes(&all[1]));
+        stage.wants(desired("one", [plain("one", "a"), plain("one", "c")]));
+        stage.run_until(until - Duration::from_millis(1));
+        let changes = |(_, step): &&(Timestamp, Step)| !matches!(step.act, Act::KeepEvidence { .. });
+        let during: Vec<_> = stage.begun[before..].iter().filter(changes).cloned().collect();
+        let service = Subject::Service {
+            environment: env("one"),
+            service: service_name("a"),
+        };
+        let told = stage.last.plans.values().flat_map(|plan| &plan.waits);
+        let told = told.filter(|wait| wait.subject == service).count() > 0;
+        let rests = stage.run_to_rest(10 * MINUTE);
+        (!during.is_empty() || !rests || !told)
+            .then(|| format!("rests {rests}, told {told}, {during:?}, {:?}", stage.stuck()))
+    });
+}
