@@ -95,6 +95,10 @@ impl Look<'_> {
             },
         };
         match (decision, self.input.failing(&self.subject)) {
+            // What one call cannot mend another may: what was paused meanwhile cannot be started, but unpaused.
+            (Decision::Do(act, cause), Some(WaitingOn::Failed { failure })) if failure.verb != act.verb() => {
+                Decision::Do(act, cause)
+            }
             (Decision::Do(..), Some(wait)) => Decision::Wait(self.named(wait)),
             (decision, _) => decision,
         }
