@@ -7,8 +7,12 @@
 
 use std::process::{Command, Output, Stdio};
 
+use argus_core::ident::{ContainerId, EnvName, ServiceName};
+use argus_core::memory::{Death, EnvMemory, ServiceMemory};
+use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, Phase, ServiceState, ServiceStatus, WaitingOn};
+use argus_reconciler::reconciler::Remembered;
 use serde_json::{Value, json};
 
 /// A state directory.
@@ -429,6 +433,41 @@ fn evidence_outlives_its_environment() {
         "{told}"
     );
     assert!(!told.contains("Ended:"), "nobody remembers: {told}");
+}
+
+#[test]
+fn what_the_status_no_longer_tells_the_memory_may() {
+    let home = failed_shop();
+    let mut status = shop();
+    status.services[2].last_error = None;
+    home.status(&status);
+    let death = Death {
+        exit_code: 137,
+        oom_killed: true,
+        number: 3,
+        memory_limit: Some(64 << 20),
+        ..Death::of(ContainerId::new("c0ffee").unwrap(), Timestamp(0))
+    };
+    let service = ServiceMemory {
+        deaths: vec![death],
+        ..ServiceMemory::default()
+    };
+    let environment = EnvMemory {
+        services: [(ServiceName::new("db").unwrap(), service)].into(),
+        ..EnvMemory::default()
+    };
+    let remembered = Remembered {
+        environments: [(EnvName::new("shop").unwrap(), environment)].into(),
+        ..Remembered::default()
+    };
+    let path = home.dir.path().join("state/private/memory.json");
+    std::fs::write(path, serde_json::to_vec(&remembered).unwrap()).unwrap();
+    let told = home.run(&["evidence", "shop/db"]).out;
+    assert!(
+        told.contains("Ended:      out of memory (exit code 137)\n")
+            && told.contains("the engine says out of memory; memory peak 64 MiB of 64 MiB\n"),
+        "{told}"
+    );
 }
 
 #[test]
