@@ -117,12 +117,12 @@ fn row(name: &str, state: ServiceState) -> ServiceStatus {
     }
 }
 
-fn waits(reason: &str, message: &str) -> Option<WaitingOn> {
-    Some(WaitingOn {
+fn waits(reason: &str, message: &str) -> WaitingOn {
+    WaitingOn {
         reason: reason.to_owned(),
         message: message.to_owned(),
         ..WaitingOn::default()
-    })
+    }
 }
 
 fn attempt(number: u64) -> Value {
@@ -145,14 +145,12 @@ fn attempt(number: u64) -> Value {
     })
 }
 
-fn error(code: Code, message: &str, details: Value) -> Option<StructuredError> {
-    let error = StructuredError::new(code, message).details(details);
-    Some(
-        error
-            .environment("shop")
-            .service("db")
-            .timestamp("2026-11-21T10:00:07.000Z"),
-    )
+fn error(code: Code, message: &str, details: Value) -> StructuredError {
+    StructuredError::new(code, message)
+        .details(details)
+        .environment("shop")
+        .service("db")
+        .timestamp("2026-11-21T10:00:07.000Z")
 }
 
 /// `api` waits for `web`, which waits for `db`, which was given up; `cache` is well.
@@ -161,19 +159,19 @@ fn shop() -> EnvironmentStatus {
         health: Health::Unhealthy,
         restarts: 2,
         container_id: Some("decaf".to_owned()),
-        waiting_on: waits(
+        waiting_on: Some(waits(
             "GaveUp",
             "gave up after 2 restarts, waits for a new revision or `argus retry`",
-        ),
-        last_error: error(
+        )),
+        last_error: Some(error(
             Code::ContainerRestartExhausted,
             "gave up after 2 restarts; the last time its process ended with exit code 3 after 7 s",
             json!({ "restarts": 2, "attempts": [attempt(1), attempt(2), attempt(3)], "crashLoop": true }),
-        ),
+        )),
         ..row("db", ServiceState::Failed)
     };
     let dependent = |name: &str, on: &str| ServiceStatus {
-        waiting_on: waits("DependencyNotReady", &format!("`{on}` to be healthy")),
+        waiting_on: Some(waits("DependencyNotReady", &format!("`{on}` to be healthy"))),
         ..row(name, ServiceState::Waiting)
     };
     EnvironmentStatus {
@@ -289,7 +287,7 @@ fn two_that_wait_for_each_other_end_the_chain() {
     let home = Home::new();
     let mut status = shop();
     status.services.retain(|row| row.name != "db");
-    status.services[2].waiting_on = waits("DependencyNotReady", "`api` to be healthy");
+    status.services[2].waiting_on = Some(waits("DependencyNotReady", "`api` to be healthy"));
     home.status(&status);
     let told = home.run(&["why", "shop/api"]).out;
     assert!(
@@ -309,11 +307,11 @@ fn a_ready_environment_says_so_with_the_restarts_that_happened() {
     status.services[1].state = ServiceState::Ready;
     status.services[1].waiting_on = None;
     status.services[1].health = Health::Healthy;
-    status.services[1].last_error = error(
+    status.services[1].last_error = Some(error(
         Code::ContainerOom,
         "process ran out of memory after 7 s",
         attempt(3),
-    );
+    ));
     home.status(&status);
     let ran = home.run(&["why", "shop"]);
     assert_eq!(
