@@ -213,7 +213,7 @@ const DB: &str = "\
   hint: read what the container wrote: `argus logs shop db`
   hint: mend what the container runs; a new image or revision is taken up by itself
   hint: try again with the same inputs: `argus retry shop`
-  hint: put the last good contents back into the spec file
+  hint: go back to the last revision that was ready: `argus rollback shop`
 ";
 
 #[test]
