@@ -11,10 +11,13 @@ mod completions;
 mod demo;
 mod describe;
 mod down;
+mod ending;
 mod engine;
+mod evidence;
 mod explain;
 mod get;
 mod hold;
+mod kept;
 mod logs;
 pub(crate) mod output;
 mod plan;
@@ -25,10 +28,12 @@ pub(crate) mod run;
 mod schema;
 mod status;
 pub(crate) mod table;
+mod target;
 mod tell;
 mod test;
 mod validate;
 mod wait;
+mod why;
 
 pub(crate) use get::{ports, waits};
 
@@ -80,6 +85,10 @@ enum Verb {
     Test(test::Test),
     /// Show what containers write
     Logs(logs::Logs),
+    /// Tell why an environment or a service is as it is
+    Why(why::Why),
+    /// Show what a failed run left
+    Evidence(evidence::Evidence),
     /// Print the JSON Schema of the spec, of the status files or of errors, or the CRD
     Schema(schema::Schema),
     /// Explain an error code
@@ -136,6 +145,8 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Fork(fork) => fork.carry_out(&options),
         Verb::Test(test) => test.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
+        Verb::Why(why) => why.carry_out(&options),
+        Verb::Evidence(evidence) => evidence.carry_out(&options),
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
@@ -161,6 +172,8 @@ impl Verb {
             Self::Fork(fork) => fork.output,
             Self::Test(test) => test.output(),
             Self::Explain(explain) => explain.output,
+            Self::Why(why) => why.output,
+            Self::Evidence(evidence) => evidence.output,
             Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
                 None
             }

@@ -5,26 +5,32 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::World;
 use argus_core::outcome::ActError;
 use argus_crds::error::Code;
+use argus_crds::status::{ServiceState, ServiceStatus};
 use argus_reconciler::state::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
 
 use super::engine::Eyes;
-use super::{output, status};
+use super::target::Target;
+use super::{kept, output, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::wire;
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Environment, or ENVIRONMENT/SERVICE
-    target: String,
-    /// Service
-    service: Option<String>,
+    #[command(flatten)]
+    target: Target,
     /// Go on as long as the containers write
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["incarnation", "previous"])]
     follow: bool,
+    /// What failed run N of a service wrote, as far as it is kept
+    #[arg(long, value_name = "N", conflicts_with = "previous")]
+    incarnation: Option<u64>,
+    /// What the last failed run of a service wrote
+    #[arg(short, long)]
+    previous: bool,
     /// Only the last lines of each container
     #[arg(long, value_name = "N")]
     tail: Option<u32>,
@@ -39,12 +45,41 @@ type Source = (String, ContainerId);
 impl Logs {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let (env, service) = match self.target.split_once('/') {
-            Some((env, service)) => (env.to_owned(), Some(service.to_owned())),
-            None => (self.target.clone(), self.service.clone()),
-        };
-        super::block_on(self.show(&settings, &env, service.as_deref()))?;
+        let (env, service) = self.target.parts()?;
+        if self.previous || self.incarnation.is_some() {
+            let Some(service) = service else {
+                let failure = Failure::usage("failed runs are numbered by service, and none is named");
+                return Err(failure.hint(format!("`argus evidence {env} --list` shows what is kept")));
+            };
+            self.replay(&StateDir::at(settings.state), &env, &service)?;
+        } else {
+            let shown = super::block_on(self.show(&settings, &env, service.as_deref()));
+            if let (Err(Failure::Error { .. }), Some(service)) = (&shown, &service) {
+                say_what_is_kept(&StateDir::at(settings.state), &env, service, None);
+            }
+            shown?;
+        }
         Ok(Exit::Done)
+    }
+
+    /// A run that is over: no engine is needed, nor a container.
+    fn replay(&self, state: &StateDir, env: &str, service: &str) -> Result<(), Failure> {
+        let run = kept::chosen(state, env, service, self.incarnation)?;
+        for missing in &run.facts.missing {
+            output::note(&format!("note: not kept: {missing}"));
+        }
+        let lines = run.transcript()?;
+        let tail = self.tail.and_then(|tail| usize::try_from(tail).ok());
+        let skipped = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
+        for line in &lines[skipped..] {
+            let text = line.shown(self.timestamps);
+            if line.stderr {
+                output::note(&text);
+            } else {
+                output::data(&format!("{text}\n"))?;
+            }
+        }
+        Ok(())
     }
 
     async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
@@ -66,6 +101,9 @@ impl Logs {
                     .exit(Exit::Unexpected)
                     .hint(hint),
             );
+        }
+        if let (Some(service), [(_, id)]) = (service, sources.as_slice()) {
+            say_what_is_kept(&state, env, service, Some(id));
         }
         let query = LogQuery {
             tail: self.tail,
@@ -98,6 +136,25 @@ impl Logs {
     }
 }
 
+/// A container that was made anew says nothing of the run that failed: where that is kept is told.
+fn say_what_is_kept(state: &StateDir, env: &str, service: &str, shown: Option<&ContainerId>) {
+    let row = status::one(state, env)
+        .ok()
+        .flatten()
+        .and_then(|status| status.services.into_iter().find(|row| row.name == service));
+    let good = row.is_some_and(|row| matches!(row.state, ServiceState::Ready | ServiceState::Completed));
+    let newest = kept::chosen(state, env, service, None).ok();
+    let Some(run) =
+        newest.filter(|run| !good && shown.is_none_or(|id| id.as_str() != run.facts.container_id))
+    else {
+        return;
+    };
+    output::note(&format!(
+        "note: run {} failed before: `argus logs {env} {service} --previous` shows what it wrote",
+        run.facts.incarnation
+    ));
+}
+
 /// By the status file: no look at the engine is needed.
 fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Source>, Failure> {
     let Some(status) = status::one(state, env)? else {
@@ -107,7 +164,7 @@ fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Sourc
         .services
         .into_iter()
         .filter(|row| service.is_none_or(|name| name == row.name));
-    let source = |row: argus_crds::status::ServiceStatus| {
+    let source = |row: ServiceStatus| {
         let id = ContainerId::new(row.container_id?).ok()?;
         Some((row.name, id))
     };

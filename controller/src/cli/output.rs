@@ -74,11 +74,16 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
 
 /// What can be done about an error, in words, with commands where there are some.
 pub(crate) fn hints(error: &argus_crds::error::StructuredError) -> Vec<String> {
+    remedies(&error.remedies)
+}
+
+/// The same of remedies that stand alone.
+pub(crate) fn remedies(remedies: &[argus_crds::error::Remedy]) -> Vec<String> {
     let words = |remedy: &argus_crds::error::Remedy| match &remedy.command {
         Some(command) => format!("{}: `{command}`", remedy.summary),
         None => remedy.summary.clone(),
     };
-    error.remedies.iter().map(words).collect()
+    remedies.iter().map(words).collect()
 }
 
 fn styled(colour: AnsiColor, text: impl Display) -> String {

@@ -1,0 +1,222 @@
+//! `argus why`: the chain of causes behind an environment or a service, on one screen.
+
+mod chain;
+
+use std::fmt::Write as _;
+
+use argus_crds::error::Code;
+use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::state::StateDir;
+use clap::Args;
+use serde::Serialize;
+
+use super::ending::Ending;
+use super::output::{self, Format};
+use super::target::Target;
+use super::{kept, status};
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+use chain::{Chain, Kind, Link};
+
+/// Earlier runs that are told; the rest is in the status file.
+const EARLIER: usize = 5;
+
+/// Before the first line of a link, and before as many more as are told.
+const LEADS: [&str; 9] = ["<-", " |", " |", " |", " |", " |", " |", " |", " |"];
+
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    #[command(flatten)]
+    target: Target,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// What is told, for programs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Told<'a> {
+    environment: &'a str,
+    phase: argus_crds::status::Phase,
+    as_of: &'a str,
+    /// The one that was asked for; else the environment's own, and one for each service that is not where it shall be.
+    chains: Vec<Chain>,
+    /// Services that were restarted, however they are now.
+    restarts: Vec<Restarted<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Restarted<'a> {
+    service: &'a str,
+    restarts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Code>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<&'a str>,
+}
+
+impl Why {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let (env, service) = self.target.parts()?;
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state);
+        status::say_if_alone(&state);
+        let status = status::existing(&state, &env)?;
+        let chains = match &service {
+            Some(name) => {
+                let row = status.services.iter().find(|row| row.name == *name);
+                let row = row.ok_or_else(|| kept::no_service(&status, name))?;
+                vec![chain::of(&state, &status, row)]
+            }
+            None => of_all(&state, &status),
+        };
+        let told = Told {
+            environment: &status.environment,
+            phase: status.phase,
+            as_of: &status.as_of,
+            restarts: restarts(&status, service.as_deref()),
+            chains,
+        };
+        match self.output.unwrap_or(Format::Table) {
+            Format::Json => output::json(&told)?,
+            Format::Yaml => output::yaml(&told)?,
+            Format::Name => {
+                let names = told.chains.iter().filter_map(|chain| chain.service.as_ref());
+                output::data(&output::lines(names.map(|name| format!("{env}/{name}"))))?;
+            }
+            Format::Table | Format::Wide => output::data(&text(&told))?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The environment's own first; then what waits for no other service, so that who waits for it can point there.
+fn of_all(state: &StateDir, status: &EnvironmentStatus) -> Vec<Chain> {
+    let unwell = status.services.iter().filter(|row| !chain::is_good(row));
+    let mut chains: Vec<Chain> = unwell.map(|row| chain::of(state, status, row)).collect();
+    chains.sort_by_key(|chain| states(chain).count());
+    chains.insert(0, chain::of_environment(status, &chains));
+    chains
+}
+
+fn states(chain: &Chain) -> impl Iterator<Item = &Link> {
+    chain.links.iter().filter(|link| link.kind == Kind::State)
+}
+
+fn restarts<'a>(status: &'a EnvironmentStatus, service: Option<&str>) -> Vec<Restarted<'a>> {
+    let rows = status.services.iter().filter(|row| row.restarts > 0);
+    let rows = rows.filter(|row| service.is_none_or(|name| name == row.name));
+    rows.map(|row| {
+        let error = row.last_error.as_ref();
+        Restarted {
+            service: &row.name,
+            restarts: row.restarts,
+            code: error.map(|error| error.code),
+            what: error.map(|error| error.message.as_str()),
+            at: error.and_then(|error| error.timestamp.as_deref()),
+        }
+    })
+    .collect()
+}
+
+fn text(told: &Told<'_>) -> String {
+    let mut text = String::new();
+    let mut shown: Vec<&str> = Vec::new();
+    for chain in &told.chains {
+        write_chain(&mut text, told.environment, chain, &shown);
+        if chain.service.is_none() {
+            write_restarts(&mut text, told);
+        }
+        shown.extend(chain.service.as_deref());
+    }
+    text
+}
+
+/// One line a service that is well again; the others have a chain that tells it.
+fn write_restarts(text: &mut String, told: &Told<'_>) {
+    let has_chain = |name: &str| {
+        told.chains
+            .iter()
+            .any(|chain| chain.service.as_deref() == Some(name))
+    };
+    for row in told.restarts.iter().filter(|row| !has_chain(row.service)) {
+        let times = output::count(usize::try_from(row.restarts).unwrap_or(usize::MAX), "restart");
+        let last = match (row.code, row.what) {
+            (Some(code), Some(what)) => format!(", last {code}: {what}{}", stamp(row.at)),
+            _ => String::new(),
+        };
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "  `{}` is well after {times}{last}", row.service);
+    }
+}
+
+fn write_chain(text: &mut String, env: &str, chain: &Chain, shown: &[&str]) {
+    for (index, link) in chain.links.iter().enumerate() {
+        let other = link.service.as_deref().filter(|_| link.kind == Kind::State);
+        if other.is_some_and(|name| index > 0 && shown.contains(&name)) {
+            let _ = writeln!(text, "  <- {}: see above", link.what);
+            return;
+        }
+        if index == 0 {
+            let _ = writeln!(text, "{}", link.what);
+            continue;
+        }
+        for (line, lead) in words(link).lines().zip(LEADS) {
+            let _ = writeln!(text, "  {lead} {line}");
+        }
+        let (told, rest) = link.before.split_at(link.before.len().min(EARLIER));
+        for run in told {
+            let _ = writeln!(text, "     before it, run {}: {}", run.incarnation, run.words());
+        }
+        if !rest.is_empty() {
+            let _ = writeln!(text, "     and {} earlier", output::count(rest.len(), "run"));
+        }
+    }
+    for hint in hints(env, chain) {
+        let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
+    }
+}
+
+fn words(link: &Link) -> String {
+    let what = &link.what;
+    match link.kind {
+        Kind::State | Kind::Run | Kind::Cycle => what.clone(),
+        Kind::Wait => match &link.until {
+            Some(until) => format!("waits for: {what}, until {until}"),
+            None => format!("waits for: {what}"),
+        },
+        Kind::Failure => {
+            let code = link.code.map(output::red).unwrap_or_default();
+            format!("failed: {code} {what}{}", stamp(link.at.as_deref()))
+        }
+        Kind::Evidence => match &link.evidence {
+            Some(path) => format!("evidence: {what} (in {path})"),
+            None => format!("evidence: {what}"),
+        },
+    }
+}
+
+fn stamp(at: Option<&str>) -> String {
+    at.map_or_else(String::new, |at| format!(" (at {at})"))
+}
+
+/// What can be done about what began it, and where to read on.
+fn hints(env: &str, chain: &Chain) -> Vec<String> {
+    let left = chain.links.iter().find(|link| link.evidence.is_some());
+    let run = chain.links.iter().find_map(|link| link.ending.as_ref());
+    let read = |link: &Link, run: &Ending| {
+        let service = link.service.as_deref()?;
+        let number = run.incarnation;
+        Some(format!(
+            "read what run {number} left: `argus evidence {env} {service} {number}`"
+        ))
+    };
+    let read = left.zip(run).and_then(|(link, run)| read(link, run));
+    read.into_iter()
+        .chain(output::remedies(&chain.remedies))
+        .collect()
+}
