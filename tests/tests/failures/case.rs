@@ -35,14 +35,21 @@ impl Case {
     pub(crate) fn start(name: &'static str, restart: &str, service: &str) -> Self {
         let engine = engine();
         let argus = Controller::start(engine, RunOptions::default());
-        argus.write_spec(
+        let case = Self { engine, argus, name };
+        case.write(restart, service);
+        case
+    }
+
+    /// Writes its spec anew.
+    pub(crate) fn write(&self, restart: &str, service: &str) {
+        let name = self.name;
+        self.argus.write_spec(
             "e2e.yaml",
             &format!(
                 "version: \"1\"\nproject: {{ name: {name} }}\nresilience: {{ container: {{ {restart} }} }}\nservices:\n  \
                  bad:\n    {service}\n"
             ),
         );
-        Self { engine, argus, name }
     }
 
     /// One whose container runs this in a shell.
@@ -78,7 +85,14 @@ impl Case {
         told["lastError"].clone()
     }
 
-    /// Waits until it runs again after so many restarts; the service then.
+    /// Waits until its next restart waits for its delay; the service then.
+    pub(crate) fn wait_backoff(&self, attempt: u64) -> Value {
+        self.wait(&format!("waits for restart {attempt}"), |bad| {
+            bad["waitingOn"]["reason"] == "RestartBackoff" && bad["restarts"] == attempt - 1
+        })
+    }
+
+    /// Waits until it runs after so many restarts; the service then.
     pub(crate) fn wait_restarted(&self, restarts: u64) -> Value {
         self.wait(&format!("runs after {restarts} restarts"), |bad| {
             bad["restarts"] == restarts && bad["state"] == "Ready"
@@ -165,7 +179,8 @@ pub(crate) fn assert_delay(finished: Timestamp, started: Timestamp, delay: Durat
     );
 }
 
-fn ended(inspected: &Value) -> Option<Run> {
+/// A run that ended, if this container does not run.
+pub(crate) fn ended(inspected: &Value) -> Option<Run> {
     let state = &inspected["State"];
     let started = started(inspected).filter(|_| state["Status"] == "exited")?;
     Some(Run {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::wait;
+use argus_tests::stage::LIMIT;
+use argus_tests::{Controller, wait};
 
-use crate::case::{Case, assert_delays};
+use crate::case::{Case, assert_delays, ended, shell};
 
 /// Says something else each time, without a digit and without what looks like an id.
 pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
@@ -71,4 +72,82 @@ fn the_same_failure_three_times_halts_with_budget_left() {
         case.inspect()
             .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
     });
+
+    assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
+    assert!(
+        case.started_after(last.started) > last.finished,
+        "a person asked for another try"
+    );
+}
+
+#[test]
+fn a_run_that_was_long_enough_forgives_what_was_before_it() {
+    let more = "\nargus: { restart: { resetAfter: 1s } }";
+    let service = shell("forgiven", "sleep 2; exit 1", more);
+    let case = Case::start("forgiven", "maxRestarts: 1, restartDelay: 500ms", &service);
+    let told = case.wait("is restarted beyond its budget", |bad| {
+        assert_ne!(bad["waitingOn"]["reason"], "GaveUp", "{bad:#}");
+        bad["restarts"] == 3
+    });
+    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+}
+
+#[test]
+fn a_spent_budget_ends_with_a_new_revision() {
+    let case = Case::shell("revised", "maxRestarts: 0", "exit 4");
+    let error = case.wait_error("CONTAINER_RESTART_EXHAUSTED");
+    assert_eq!(
+        error["details"]["attempts"].as_array().map(Vec::len),
+        Some(1),
+        "{error:#}"
+    );
+    assert_eq!(case.service()["restarts"], 0);
+    case.write("maxRestarts: 0", &shell("revised", "exec sleep 3600", ""));
+    let status = case.argus.wait_ready("revised", LIMIT);
+    assert!(
+        !status.to_string().contains("CONTAINER_RESTART_EXHAUSTED"),
+        "{status:#}"
+    );
+}
+
+#[test]
+fn what_is_not_to_be_restarted_stays_down() {
+    let case = Case::shell(
+        "staysdown",
+        "restartOnFailure: false",
+        "echo the reason >&2; exit 4",
+    );
+    let told = case.wait("stays down", |bad| {
+        bad["waitingOn"]["reason"] == "NotRestarted" && bad["lastError"]["stderrTail"].is_string()
+    });
+    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(told["lastError"]["exitCode"], 4);
+    let down = case.inspect().as_ref().and_then(ended).expect("it ended");
+    wait::all_the_while(Duration::from_secs(4), "it stays down", || {
+        case.inspect().as_ref().and_then(ended).as_ref() == Some(&down)
+    });
+}
+
+#[test]
+fn no_secret_leaves_in_the_words_of_a_failure() {
+    let script =
+        "echo \"login as $DB_PASSWORD refused\" | tee /dev/stderr; exit 1".replace("tee", "busybox tee");
+    let service = shell("secret", &script, "").replace(
+        "name: secret-bad",
+        "name: secret-bad, environment: { DB_PASSWORD: hunter-two }",
+    );
+    let case = Case::start("secret", "restartDelay: 500ms", &service);
+    let status = case.argus.wait_status("secret", LIMIT, "halts", |status| {
+        assert!(!status.to_string().contains("hunter"), "{status:#}");
+        status.to_string().contains("LOOP_HALTED")
+    });
+    let bad = Controller::service(&status, "bad");
+    let said = "login as [redacted] refused";
+    assert_eq!(
+        bad["lastError"]["stderrTail"].as_str().map(str::trim_end),
+        Some(said),
+        "{bad:#}"
+    );
+    assert_eq!(bad["lastError"]["details"]["fingerprint"]["line"], said);
+    assert!(!case.argus.logs().contains("hunter"), "nor in the log");
 }

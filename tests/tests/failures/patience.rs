@@ -2,24 +2,22 @@
 
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, text};
+use argus_tests::stage::LIMIT;
 use argus_tests::wait;
 
-use crate::case::{Case, assert_delay, assert_delays, started};
+use crate::case::{Case, assert_delay, assert_delays, ended, shell, started};
 use crate::loops::BABBLE;
-
-fn backing_off(case: &Case, attempt: u64) {
-    case.wait(&format!("waits for restart {attempt}"), |bad| {
-        bad["waitingOn"]["reason"] == "RestartBackoff" && bad["restarts"] == attempt - 1
-    });
-}
 
 #[test]
 fn a_container_removed_in_its_delay_does_not_come_back_sooner() {
     let case = Case::shell("impatient", "restartDelay: 6s", BABBLE);
-    backing_off(&case, 1);
-    let dead = case.inspect().expect("it is there");
-    let finished = argus_core::time::Timestamp::parse(&text(&dead["State"]["FinishedAt"])).expect("a time");
+    case.wait_backoff(1);
+    let finished = case
+        .inspect()
+        .as_ref()
+        .and_then(ended)
+        .expect("it ended")
+        .finished;
     case.engine.docker_ok(&["rm", "-f", "impatient-bad"]);
     let again = case.started_after(finished);
     assert_delay(finished, again, Duration::from_secs(6));
@@ -61,4 +59,21 @@ fn a_killed_controller_keeps_delay_and_budget() {
     wait::all_the_while(Duration::from_secs(3), "a spent budget is spent", || {
         case.inspect().as_ref().and_then(started) == last
     });
+}
+
+#[test]
+fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
+    let case = Case::shell("hurried", "restartDelay: 50s", BABBLE);
+    case.wait_backoff(1);
+    let finished = case
+        .inspect()
+        .as_ref()
+        .and_then(ended)
+        .expect("it ended")
+        .finished;
+    case.write("restartDelay: 50s", &shell("hurried", "exec sleep 3600", ""));
+    let again = case.started_after(finished);
+    assert!(again.since(finished) < Duration::from_secs(30), "it waited");
+    let told = case.wait_restarted(0);
+    assert!(told["lastError"].is_null(), "{told:#}");
 }
