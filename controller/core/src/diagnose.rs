@@ -135,7 +135,7 @@ pub fn repetitions(deaths: &[Death]) -> usize {
 }
 
 /// A line without what differs from run to run: numbers, addresses, times, ids.
-fn normalised(line: &str) -> String {
+pub(crate) fn normalised(line: &str) -> String {
     const LONGEST: usize = 200;
     let mut words = Vec::new();
     for word in line.split_whitespace() {

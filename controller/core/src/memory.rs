@@ -121,6 +121,9 @@ pub struct Death {
     /// What the engine said of it.
     #[serde(default)]
     pub error: String,
+    /// What its probe said last, oldest first, where that is how it failed.
+    #[serde(default)]
+    pub probe_said: Vec<String>,
     /// What it left; `None` until it was taken.
     #[serde(default)]
     pub evidence: Option<Evidence>,
@@ -144,6 +147,7 @@ impl Death {
             number: 0,
             memory_limit: None,
             error: String::new(),
+            probe_said: Vec::new(),
             evidence: None,
             answered: false,
         }

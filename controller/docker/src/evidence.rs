@@ -15,8 +15,16 @@ use crate::Shared;
 use crate::logs;
 use crate::ownership;
 
-/// Lines of each stream that are taken.
+/// Lines that are taken; the engine counts those of both streams together.
 const LINES: u32 = 1_000;
+/// Of a stream with fewer lines than this, the other one may have pushed some out of those.
+const FEW: usize = 100;
+/// Less than this, with the engine's times, pushes nothing out.
+const LOUD: usize = 16 * 1024;
+/// What was pushed out is looked for no longer than this.
+const DEEPER: Duration = Duration::from_secs(2);
+/// The engine sets down a start when its own call returned; what ends at once has spoken by then.
+const BEFORE_START: Duration = Duration::from_millis(500);
 /// Most bytes of each stream that are kept; of more, the end.
 const LONGEST: usize = 512 * 1024;
 /// A connection that takes longer is none.
@@ -36,9 +44,14 @@ pub(crate) struct Run<'a> {
 /// The container is gone, or the engine does not answer.
 pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError> {
     let (stdout, stderr, questions) = tokio::join!(
-        lines(shared, run, Stream::Stdout),
-        lines(shared, run, Stream::Stderr),
+        lines(shared, run, Stream::Stdout, Some(LINES)),
+        lines(shared, run, Stream::Stderr, Some(LINES)),
         ask(shared, run),
+    );
+    let (loud_stdout, loud_stderr) = (is_loud(&stdout), is_loud(&stderr));
+    let (stdout, stderr) = tokio::join!(
+        deeper(shared, run, Stream::Stdout, stdout, loud_stderr),
+        deeper(shared, run, Stream::Stderr, stderr, loud_stdout),
     );
     let mut evidence = Evidence {
         memory_peak: shared.peaks.known(run.id, run.since),
@@ -49,7 +62,7 @@ pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError
         ("stderr", stderr, &mut evidence.stderr),
     ] {
         match came {
-            Ok(lines) => *kept = lines,
+            Ok(came) => *kept = came.lines,
             Err(gone @ ActError::Gone) => return Err(gone),
             Err(away @ ActError::Unreachable(_)) => return Err(away),
             Err(why) => evidence.missing.push(format!("{name}: {why}")),
@@ -62,30 +75,65 @@ pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError
     Ok(Done::Evidence(Box::new(evidence)))
 }
 
+/// What came of one stream.
+#[derive(Debug)]
+struct Came {
+    lines: Vec<String>,
+    /// Of all its lines, kept or not.
+    bytes: usize,
+}
+
+fn is_loud(came: &Result<Came, ActError>) -> bool {
+    came.as_ref().is_ok_and(|came| came.bytes >= LOUD)
+}
+
+/// Looks for more of a stream that the other one may have drowned; `came` where there is no more, or no time.
+async fn deeper(
+    shared: &Shared,
+    run: Run<'_>,
+    stream: Stream,
+    came: Result<Came, ActError>,
+    other_is_loud: bool,
+) -> Result<Came, ActError> {
+    let few = came.as_ref().is_ok_and(|came| came.lines.len() < FEW);
+    if !few || !other_is_loud {
+        return came;
+    }
+    match tokio::time::timeout(DEEPER, lines(shared, run, stream, None)).await {
+        Ok(Ok(all)) => Ok(all),
+        Ok(Err(_)) | Err(_) => came,
+    }
+}
+
 /// The last lines of one stream of this run, each with the engine's time in front.
-async fn lines(shared: &Shared, run: Run<'_>, stream: Stream) -> Result<Vec<String>, ActError> {
+async fn lines(shared: &Shared, run: Run<'_>, stream: Stream, tail: Option<u32>) -> Result<Came, ActError> {
+    let since = run.since.map(|started| started - BEFORE_START);
     let query = LogQuery {
-        tail: Some(LINES),
+        tail,
         timestamps: true,
-        since: run.since,
+        since,
         only: Some(stream),
         ..LogQuery::default()
     };
     let mut all = logs::lines(shared, run.id, &query);
     let mut kept = std::collections::VecDeque::new();
-    let mut bytes = 0;
+    let (mut bytes, mut held) = (0, 0);
     while let Some(line) = all.next().await {
         let text = line?.text;
-        if !is_of_this_run(&text, run.since) {
+        if !is_of_this_run(&text, since) {
             continue;
         }
         bytes += text.len();
+        held += text.len();
         kept.push_back(text);
-        while bytes > LONGEST && kept.len() > 1 {
-            bytes -= kept.pop_front().map_or(0, |old: String| old.len());
+        while kept.len() > 1 && (held > LONGEST || kept.len() > LINES as usize) {
+            held -= kept.pop_front().map_or(0, |old: String| old.len());
         }
     }
-    Ok(kept.into())
+    Ok(Came {
+        lines: kept.into(),
+        bytes,
+    })
 }
 
 /// The engine cuts to the second; an earlier run may have ended within the same.

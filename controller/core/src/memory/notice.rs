@@ -194,8 +194,23 @@ impl Watcher<'_> {
             (Verdict::Unhealthy, None) if !forgiven => {
                 let ending = Ending::Unhealthy;
                 push(kept, container, self.context.now, ending);
+                if let Some(death) = kept.deaths.iter_mut().find(|d| d.number == kept.incarnation) {
+                    death.probe_said = self.said(container);
+                }
             }
             (Verdict::Starting | Verdict::Healthy | Verdict::Unhealthy, _) => {}
+        }
+    }
+
+    /// What the probe said last, ours or the engine's own.
+    fn said(&self, container: &Container) -> Vec<String> {
+        let ours = self.context.health.get(&container.id);
+        let engines = container.facts.as_ref().and_then(|facts| facts.health.as_ref());
+        match (ours, engines) {
+            (Some(ours), _) if !ours.recent.is_empty() => ours.recent.clone(),
+            (Some(ours), _) => vec![ours.output.clone()],
+            (None, Some(engines)) => vec![engines.output.clone()],
+            (None, None) => Vec::new(),
         }
     }
 

@@ -95,6 +95,8 @@ pub enum Act {
         since: Option<Timestamp>,
         /// The port that its probe asks; asked once more where the container still runs.
         port: Option<u16>,
+        /// What its probe said last, oldest first, to be kept with the rest.
+        probe_said: Vec<String>,
     },
     /// Attach a container to its network again.
     ConnectNetwork {

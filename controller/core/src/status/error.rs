@@ -285,7 +285,8 @@ fn of_probe(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
         .find(|(id, _)| Some(id.as_str()) == place.container)
         .map(|(_, verdict)| verdict);
     let output = verdict.map(|verdict| verdict.output.as_str()).unwrap_or_default();
-    let said = one_line(output);
+    let output = Case::of(input, place).redacted(output);
+    let said = one_line(&output);
     let message = if said.is_empty() {
         "its health check says unhealthy".to_owned()
     } else {

@@ -43,6 +43,9 @@ pub struct Facts {
     pub taken_at: String,
     /// The most memory it used, in bytes, as far as that was measured.
     pub memory_peak: Option<u64>,
+    /// What its probe said last, oldest first, where that is how it failed.
+    #[serde(default)]
+    pub probe_said: Vec<String>,
     /// What its port answered and under which names it was known, by what was asked.
     #[serde(default)]
     pub questions: std::collections::BTreeMap<String, String>,
@@ -95,7 +98,11 @@ impl Archive {
         let (
             Subject::Service { environment, service },
             Act::KeepEvidence {
-                id, number, since, ..
+                id,
+                number,
+                since,
+                probe_said,
+                ..
             },
         ) = (&step.subject, &step.act)
         else {
@@ -109,6 +116,7 @@ impl Archive {
             started_at: since.map(|at: Timestamp| at.to_string()),
             taken_at: self.clock.now().to_string(),
             memory_peak: found.memory_peak,
+            probe_said: probe_said.clone(),
             questions: found.questions.clone(),
             stdout_lines: found.stdout.len(),
             stderr_lines: found.stderr.len(),

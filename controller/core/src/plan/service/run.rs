@@ -45,6 +45,7 @@ pub(super) fn evidence(look: &Look<'_>) -> Option<Act> {
         number: last.number,
         since: last.started_at,
         port: port.filter(|_| last.ending == Ending::Unhealthy),
+        probe_said: last.probe_said.clone(),
     })
 }
 

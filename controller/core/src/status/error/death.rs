@@ -43,6 +43,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// A text without the secrets of the service.
+    pub(super) fn redacted(&self, text: &str) -> String {
+        redacted(text, self.service)
+    }
+
     /// What a run wrote last, without the engine's times and without secrets.
     fn tail(&self, lines: &[String]) -> String {
         let from = lines.len().saturating_sub(TAIL);
@@ -106,6 +111,12 @@ pub(super) fn of(case: &Case<'_>, death: &Death, container: Option<&Container>) 
     if let Some(map) = details.as_object_mut() {
         let said = Some(death.error.as_str()).filter(|said| !said.is_empty());
         map.insert("engineError".to_owned(), json!(said));
+        let probe = |line: &String| case.redacted(line);
+        if let Some(last) = death.probe_said.last() {
+            let all: Vec<String> = death.probe_said.iter().map(probe).collect();
+            map.insert("probeOutput".to_owned(), json!(probe(last)));
+            map.insert("probeLog".to_owned(), json!(all));
+        }
         if let Some(left) = &death.evidence {
             map.insert("missing".to_owned(), json!(left.missing));
             if !left.questions.is_empty() {
@@ -155,7 +166,7 @@ pub(super) fn halted(case: &Case<'_>, repetitions: u32, deaths: &[Death]) -> Str
     let error = StructuredError::new(Code::LoopHalted, message).details(json!({
         "event": "loop.halted",
         "repetitions": repetitions,
-        "fingerprint": last.and_then(diagnose::fingerprint),
+        "fingerprint": last.and_then(|last| fingerprint(case, last)),
         "attempts": attempts(case, deaths),
         "crashLoop": is_crash_loop(deaths),
     }));
@@ -163,6 +174,16 @@ pub(super) fn halted(case: &Case<'_>, repetitions: u32, deaths: &[Death]) -> Str
         Some(last) => case.with_evidence(error, last),
         None => error,
     }
+}
+
+/// A secret without its digits is most of a secret still, so it goes before they do.
+fn fingerprint(case: &Case<'_>, death: &Death) -> Option<diagnose::Fingerprint> {
+    let found = diagnose::fingerprint(death)?;
+    let said = death.evidence.as_ref().and_then(last_line)?;
+    Some(diagnose::Fingerprint {
+        line: diagnose::normalised(&redacted(said, case.service)),
+        ..found
+    })
 }
 
 fn attempts(case: &Case<'_>, deaths: &[Death]) -> Vec<Value> {

@@ -1,0 +1,24 @@
+//! How containers that fail are met on a real engine: what is told, what is kept, when they run again, when they do not.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot look ends with a message"
+)]
+
+#[path = "failures/case.rs"]
+mod case;
+
+#[path = "failures/exits.rs"]
+mod exits;
+#[path = "failures/health.rs"]
+mod health;
+#[path = "failures/loops.rs"]
+mod loops;
+#[path = "failures/memory.rs"]
+mod memory;
+#[path = "failures/output.rs"]
+mod output;
+#[path = "failures/patience.rs"]
+mod patience;
+#[path = "failures/storm.rs"]
+mod storm;

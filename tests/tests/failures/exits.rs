@@ -1,0 +1,168 @@
+//! What ends by itself or by a signal.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use argus_tests::stage::{running, text};
+use argus_tests::{Controller, wait};
+use rustix::process::Signal;
+
+use crate::case::{Case, assert_delay, once, shell, started};
+
+#[test]
+fn a_crash_is_told_with_its_last_words_and_comes_back() {
+    let script = once("echo working; echo out of ideas >&2; exit 1");
+    let case = Case::shell("crashes", "restartDelay: 1s", &script);
+    let (told, runs) = case.runs_until("runs again", |bad| {
+        bad["restarts"] == 1 && bad["state"] == "Ready"
+    });
+    let first = runs.first().expect("its end was seen");
+    let now = case.inspect().expect("it is there");
+    let again = started(&now).expect("it runs");
+    assert_delay(first.finished, again, Duration::from_secs(1));
+    assert_eq!(
+        text(&now["Id"]),
+        first.id,
+        "a first failure costs no new container"
+    );
+
+    let error = &told["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(error["exitCode"], 1);
+    assert_eq!(text(&error["stderrTail"]).trim_end(), "out of ideas");
+    assert_eq!(text(&error["stdoutTail"]).trim_end(), "working");
+    assert_eq!(error["details"]["exitCode"], 1);
+    assert_eq!(error["details"]["lastLine"], "out of ideas");
+    assert_eq!(error["details"]["evidence"], "private/evidence/crashes/bad/1");
+    let folder = case.evidence(error);
+    let kept = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
+    let (stdout, stderr) = (kept("stdout.log"), kept("stderr.log"));
+    assert!(
+        stdout.ends_with(" working\n") && stdout.lines().count() == 1,
+        "{stdout}"
+    );
+    assert!(
+        stderr.ends_with(" out of ideas\n") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
+    let facts: serde_json::Value = serde_json::from_str(&kept("evidence.json")).expect("whole JSON");
+    assert_eq!(
+        (&facts["service"], &facts["incarnation"]),
+        (&"bad".into(), &1.into()),
+        "{facts:#}"
+    );
+    assert_eq!(facts["containerId"], now["Id"]);
+    for name in ["stdout.log", "stderr.log", "evidence.json"] {
+        let mode = fs::metadata(folder.join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
+    let case = Case::start(
+        "ends",
+        "restartDelay: 1s",
+        &format!(
+            "{}\n  job:\n    image: busybox:local\n    command: [\"true\"]\n    oneShot: true\n    container: {{ name: ends-job }}",
+            shell("ends", &once("exit 0"), "")
+        ),
+    );
+    let told = case.wait_restarted(1);
+    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(told["lastError"]["exitCode"], 0);
+    let status = case.argus.wait_ready("ends", argus_tests::stage::LIMIT);
+    let job = Controller::service(&status, "job");
+    assert_eq!(
+        (&job["state"], &job["restarts"]),
+        (&"Completed".into(), &0.into()),
+        "{job:#}"
+    );
+}
+
+#[test]
+fn what_cannot_be_run_is_not_tried_again() {
+    let ending = shell("unrunnable", "echo sh: no such thing >&2; exit 127", "");
+    let others = [
+        ("absent", r#"["no-such-program"]"#),
+        ("folder", r#"["/tmp"]"#),
+    ]
+    .map(|(name, command)| {
+        format!(
+            "\n  {name}:\n    image: busybox:local\n    command: {command}\n    container: {{ name: unrunnable-{name} }}"
+        )
+    });
+    let case = Case::start("unrunnable", "restartDelay: 1s", &(ending + &others.concat()));
+    let names = ["bad", "absent", "folder"];
+    let status = case
+        .argus
+        .wait_status("unrunnable", argus_tests::stage::LIMIT, "says so", |now| {
+            names.iter().all(|name| {
+                let service = Controller::service(now, name);
+                service["state"] == "Failed" && service["lastError"]["code"] == "ENTRYPOINT_NOT_FOUND"
+            })
+        });
+    let starts = || {
+        names.map(|name| {
+            case.engine
+                .inspect(&format!("unrunnable-{name}"))
+                .and_then(|now| started(&now))
+        })
+    };
+    let before = starts();
+    wait::all_the_while(Duration::from_secs(4), "nothing is tried again", || {
+        starts() == before
+    });
+    for name in names {
+        let service = Controller::service(&status, name);
+        assert_eq!(service["restarts"], 0, "{service:#}");
+        assert_eq!(service["waitingOn"]["error"], "ENTRYPOINT_NOT_FOUND");
+    }
+    assert_eq!(Controller::service(&status, "bad")["lastError"]["exitCode"], 127);
+}
+
+#[test]
+fn what_the_engine_refuses_to_start_is_no_crash() {
+    let case = Case::start(
+        "refused",
+        "restartDelay: 1s",
+        &shell("refused", "sleep 3600", "user: nosuchuser"),
+    );
+    let error = case.wait_error("CONTAINER_START_FAILED");
+    assert!(text(&error["message"]).contains("nosuchuser"), "{error:#}");
+    assert_eq!(case.service()["restarts"], 0);
+}
+
+#[test]
+fn a_signal_is_told_by_its_name() {
+    let case = Case::shell("segv", "restartDelay: 1s", &once("kill -SEGV $$"));
+    let told = case.wait_restarted(1);
+    let details = &told["lastError"]["details"];
+    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(
+        (&details["signal"], &details["oomKilled"]),
+        (&"SIGSEGV".into(), &false.into())
+    );
+    assert_eq!(told["lastError"]["exitCode"], 139);
+}
+
+#[test]
+fn a_kill_from_outside_is_no_want_of_memory() {
+    let case = Case::start(
+        "killed",
+        "restartDelay: 1s",
+        &shell("killed", "exec sleep 3600", "memory: 64m"),
+    );
+    case.wait_restarted(0);
+    case.signal(Signal::KILL);
+    let told = case.wait_restarted(1);
+    let error = &told["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(error["exitCode"], 137);
+    assert_eq!(error["details"]["signal"], "SIGKILL");
+    assert_eq!(error["details"]["oomKilled"], false);
+    assert_eq!(error["details"]["oomSuspected"], false);
+    assert_eq!(error["details"]["memoryLimit"], 64 * 1024 * 1024);
+    assert!(running(case.engine, "killed-bad"));
+}

@@ -1,0 +1,196 @@
+//! What runs on and does not do its work.
+
+use std::fs;
+use std::time::Duration;
+
+use argus_core::time::Timestamp;
+use argus_tests::stage::{IMAGE, LIMIT, text};
+use argus_tests::{Controller, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::case::{Case, assert_delay, started};
+
+/// The lines of a web service that is asked for `path` each half second.
+fn web(name: &str, port: u16, path: &str, more: &str) -> String {
+    format!(
+        "image: {IMAGE}\n    container:\n      name: {name}-bad\n      ports: [\"{port}:8080\"]\n      \
+         healthcheck: {{ path: {path}, port: 8080, interval: 500ms, timeout: 1s, retries: 3, startPeriod: 1s }}\n    {more}"
+    )
+}
+
+#[test]
+fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
+    let case = Case::start(
+        "sickens",
+        "restartDelay: 1s",
+        &web("sickens", 18330, "/healthz", ""),
+    );
+    case.argus.wait_ready("sickens", LIMIT);
+    let first = text(&case.inspect().expect("it runs")["Id"]);
+    case.engine
+        .docker_ok(&["exec", "sickens-bad", "rm", "/www/healthz"]);
+    let told = case.wait("tells that it is unhealthy", |bad| {
+        bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
+            && bad["lastError"]["details"]["questions"].is_object()
+    });
+    let error = &told["lastError"];
+    let questions = error["details"]["questions"].as_object().expect("questions");
+    let asked = |what: &str| {
+        let found = questions.iter().find(|(question, _)| question.starts_with(what));
+        found.map_or_else(
+            || panic!("{what} was not asked: {error:#}"),
+            |(_, answer)| text(answer),
+        )
+    };
+    assert_eq!(asked("tcp "), "connected");
+    assert!(
+        asked("dns on argusai-sickens-network").contains("bad"),
+        "{error:#}"
+    );
+    let facts = fs::read(case.evidence(error).join("evidence.json")).expect("evidence");
+    let facts: Value = serde_json::from_slice(&facts).expect("whole JSON");
+    assert_eq!(facts["questions"], error["details"]["questions"]);
+    assert!(
+        text(&error["details"]["probeOutput"]).contains("404"),
+        "{error:#}"
+    );
+    let log = facts["probeSaid"].as_array().expect("what the probe said");
+    assert!(
+        log.len() >= 3 && facts["probeSaid"] == error["details"]["probeLog"],
+        "{facts:#}"
+    );
+
+    // A restart brings the file back only with a new container, which the second failure in a row makes.
+    let told = case.wait_restarted(2);
+    assert_eq!(told["health"], "Healthy", "{told:#}");
+    assert_ne!(told["containerId"], first.as_str());
+    case.argus.wait_ready("sickens", LIMIT);
+}
+
+#[test]
+fn what_never_becomes_healthy_is_given_up_within_its_budget() {
+    let case = Case::start(
+        "neverwell",
+        "maxRestarts: 2, restartDelay: 1s",
+        &web("neverwell", 18331, "/nowhere", ""),
+    );
+    let (told, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let error = &told["lastError"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{told:#}");
+    assert_eq!(told["restarts"], 2, "{runs:#?}");
+    let attempts = error["details"]["attempts"].as_array().expect("attempts");
+    assert_eq!(attempts.len(), 3, "{error:#}");
+    assert!(
+        attempts.iter().all(|attempt| attempt["kind"] == "unhealthy"),
+        "{error:#}"
+    );
+}
+
+#[test]
+fn what_ignores_its_stop_signal_is_restarted_all_the_same() {
+    let command = r#"command: ["sh", "-c", "trap '' TERM; exec httpd -f -p 8080 -h /www"]"#;
+    let more = format!("{command}\n    stopGrace: 1s");
+    let case = Case::start("deaf", "restartDelay: 1s", &web("deaf", 18332, "/healthz", &more));
+    case.argus.wait_ready("deaf", LIMIT);
+    let before = case.inspect().as_ref().and_then(started).expect("it runs");
+    case.engine.docker_ok(&["exec", "deaf-bad", "rm", "/www/healthz"]);
+    let again = case.started_after(before);
+    assert!(again > before);
+    let told = case.wait_restarted(2);
+    assert_eq!(
+        told["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
+        "a kill of our own is no crash: {told:#}"
+    );
+    case.argus.wait_ready("deaf", LIMIT);
+}
+
+/// One in its delay after it became unhealthy, with the time of its start.
+fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
+    let case = Case::start(name, "restartDelay: 6s", &web(name, port, "/healthz", ""));
+    case.argus.wait_ready(name, LIMIT);
+    let before = case.inspect().as_ref().and_then(started).expect("it runs");
+    case.engine
+        .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
+    case.wait("waits for its delay", |bad| {
+        bad["waitingOn"]["reason"] == "Unhealthy" && bad["waitingOn"]["until"].is_string()
+    });
+    (case, before)
+}
+
+#[test]
+fn what_recovers_within_its_delay_is_not_restarted() {
+    let (case, before) = sick("recovers", 18333);
+    case.engine
+        .docker_ok(&["exec", "recovers-bad", "touch", "/www/healthz"]);
+    let told = case.wait_restarted(0);
+    assert_eq!(told["health"], "Healthy", "{told:#}");
+    wait::all_the_while(Duration::from_secs(8), "it runs on", || {
+        case.inspect().as_ref().and_then(started) == Some(before)
+    });
+    case.argus.wait_ready("recovers", LIMIT);
+}
+
+#[test]
+fn a_death_within_the_delay_is_no_second_failure() {
+    let (case, before) = sick("diestoo", 18334);
+    case.signal(Signal::KILL);
+    let again = case.started_after(before);
+    let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let error = &told["lastError"];
+    assert_eq!(
+        (&error["code"], &error["details"]["incarnation"]),
+        (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
+        "{told:#}"
+    );
+    let failed = error["timestamp"]
+        .as_str()
+        .and_then(Timestamp::parse)
+        .expect("when");
+    assert_delay(failed, again, Duration::from_secs(6));
+}
+
+#[test]
+fn a_killed_controller_makes_no_second_failure_of_one_that_is_unhealthy() {
+    let (case, before) = sick("sickamnesia", 18335);
+    case.argus.kill9();
+    case.argus.start_again();
+    let again = case.started_after(before);
+    let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let error = &told["lastError"];
+    assert_eq!(
+        (&error["code"], &error["details"]["incarnation"]),
+        (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
+        "{told:#}"
+    );
+    let failed = error["timestamp"]
+        .as_str()
+        .and_then(Timestamp::parse)
+        .expect("when");
+    assert_delay(failed, again, Duration::from_secs(6));
+}
+
+#[test]
+fn no_secret_leaves_in_the_words_of_a_probe() {
+    let health = "{ type: exec, command: [\"sh\", \"-c\", \"echo $DB_PASSWORD refused; false\"], interval: 500ms, \
+                  timeout: 2s, retries: 2, startPeriod: 0s }";
+    let container = format!(
+        "container: {{ name: blabs-bad, environment: {{ DB_PASSWORD: hunter-two }}, healthcheck: {health} }}"
+    );
+    let case = Case::start(
+        "blabs",
+        "restartDelay: 1s",
+        &format!("image: busybox:local\n    {container}"),
+    );
+    let status = case
+        .argus
+        .wait_status("blabs", LIMIT, "tells of its probe", |status| {
+            assert!(!status.to_string().contains("hunter"), "{status:#}");
+            status.to_string().contains("[redacted] refused")
+        });
+    assert_eq!(
+        Controller::service(&status, "bad")["lastError"]["code"],
+        "HEALTH_CHECK_TIMEOUT"
+    );
+    assert!(!case.argus.logs().contains("hunter"), "{}", case.argus.logs());
+}

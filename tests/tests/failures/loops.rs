@@ -1,0 +1,153 @@
+//! What fails again and again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use argus_tests::stage::LIMIT;
+use argus_tests::{Controller, wait};
+
+use crate::case::{Case, assert_delays, ended, shell};
+
+/// Says something else each time, without a digit and without what looks like an id.
+pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
+
+#[test]
+fn restarts_wait_longer_each_time_until_they_are_spent() {
+    let case = Case::shell("spent", "maxRestarts: 3", BABBLE);
+    let (told, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    assert_delays(&runs, &[2, 4, 8].map(Duration::from_secs));
+    assert_eq!(
+        runs[0].id, runs[1].id,
+        "after the first failure the container is kept"
+    );
+    let ids: BTreeSet<_> = runs.iter().map(|run| &run.id).collect();
+    assert_eq!(
+        ids.len(),
+        3,
+        "from the second failure in a row on it is made anew: {runs:#?}"
+    );
+
+    let error = &told["lastError"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{told:#}");
+    assert_eq!((&told["restarts"], &told["state"]), (&3.into(), &"Failed".into()));
+    let attempts = error["details"]["attempts"].as_array().expect("attempts");
+    assert_eq!(attempts.len(), 4, "{error:#}");
+    for (attempt, run) in attempts.iter().zip(&runs) {
+        assert_eq!(attempt["containerId"], run.id.as_str());
+        assert_eq!(attempt["exitCode"], run.exit_code);
+        let folder = case
+            .argus
+            .state
+            .join(attempt["evidence"].as_str().expect("a path"));
+        assert!(folder.join("evidence.json").is_file(), "{attempt:#}");
+    }
+    let lines: BTreeSet<_> = attempts
+        .iter()
+        .map(|attempt| attempt["lastLine"].to_string())
+        .collect();
+    assert_eq!(lines.len(), 4, "each attempt has its own last words: {lines:?}");
+    let last = runs.last().expect("four runs");
+    wait::all_the_while(Duration::from_secs(4), "a spent budget is spent", || {
+        case.inspect()
+            .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
+    });
+}
+
+#[test]
+fn the_same_failure_three_times_halts_with_budget_left() {
+    let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
+    let case = Case::shell("halts", "maxRestarts: 9, restartDelay: 1s", script);
+    let (told, runs) = case.runs_until("halts", |bad| bad["waitingOn"]["reason"] == "LoopHalted");
+    assert_delays(&runs, &[1, 2].map(Duration::from_secs));
+    let error = &told["lastError"];
+    assert_eq!(error["code"], "LOOP_HALTED", "{told:#}");
+    assert_eq!((&told["restarts"], &told["state"]), (&2.into(), &"Failed".into()));
+    let fingerprint = &error["details"]["fingerprint"];
+    assert_eq!(fingerprint["exitCode"], 3, "{error:#}");
+    assert_eq!(fingerprint["line"], "cannot reach db at #.#.#.#: refused");
+    assert_eq!(error["details"]["repetitions"], 3);
+    assert_eq!(error["details"]["event"], "loop.halted");
+    let last = runs.last().expect("three runs");
+    wait::all_the_while(Duration::from_secs(6), "no further try", || {
+        case.inspect()
+            .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
+    });
+
+    assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
+    assert!(
+        case.started_after(last.started) > last.finished,
+        "a person asked for another try"
+    );
+}
+
+#[test]
+fn a_run_that_was_long_enough_forgives_what_was_before_it() {
+    let more = "\nargus: { restart: { resetAfter: 1s } }";
+    let service = shell("forgiven", "sleep 2; exit 1", more);
+    let case = Case::start("forgiven", "maxRestarts: 1, restartDelay: 500ms", &service);
+    let told = case.wait("is restarted beyond its budget", |bad| {
+        assert_ne!(bad["waitingOn"]["reason"], "GaveUp", "{bad:#}");
+        bad["restarts"] == 3
+    });
+    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+}
+
+#[test]
+fn a_spent_budget_ends_with_a_new_revision() {
+    let case = Case::shell("revised", "maxRestarts: 0", "exit 4");
+    let error = case.wait_error("CONTAINER_RESTART_EXHAUSTED");
+    assert_eq!(
+        error["details"]["attempts"].as_array().map(Vec::len),
+        Some(1),
+        "{error:#}"
+    );
+    assert_eq!(case.service()["restarts"], 0);
+    case.write("maxRestarts: 0", &shell("revised", "exec sleep 3600", ""));
+    let status = case.argus.wait_ready("revised", LIMIT);
+    assert!(
+        !status.to_string().contains("CONTAINER_RESTART_EXHAUSTED"),
+        "{status:#}"
+    );
+}
+
+#[test]
+fn what_is_not_to_be_restarted_stays_down() {
+    let case = Case::shell(
+        "staysdown",
+        "restartOnFailure: false",
+        "echo the reason >&2; exit 4",
+    );
+    let told = case.wait("stays down", |bad| {
+        bad["waitingOn"]["reason"] == "NotRestarted" && bad["lastError"]["stderrTail"].is_string()
+    });
+    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(told["lastError"]["exitCode"], 4);
+    let down = case.inspect().as_ref().and_then(ended).expect("it ended");
+    wait::all_the_while(Duration::from_secs(4), "it stays down", || {
+        case.inspect().as_ref().and_then(ended).as_ref() == Some(&down)
+    });
+}
+
+#[test]
+fn no_secret_leaves_in_the_words_of_a_failure() {
+    let script =
+        "echo \"login as $DB_PASSWORD refused\" | tee /dev/stderr; exit 1".replace("tee", "busybox tee");
+    let service = shell("secret", &script, "").replace(
+        "name: secret-bad",
+        "name: secret-bad, environment: { DB_PASSWORD: hunter-two }",
+    );
+    let case = Case::start("secret", "restartDelay: 500ms", &service);
+    let status = case.argus.wait_status("secret", LIMIT, "halts", |status| {
+        assert!(!status.to_string().contains("hunter"), "{status:#}");
+        status.to_string().contains("LOOP_HALTED")
+    });
+    let bad = Controller::service(&status, "bad");
+    let said = "login as [redacted] refused";
+    assert_eq!(
+        bad["lastError"]["stderrTail"].as_str().map(str::trim_end),
+        Some(said),
+        "{bad:#}"
+    );
+    assert_eq!(bad["lastError"]["details"]["fingerprint"]["line"], said);
+    assert!(!case.argus.logs().contains("hunter"), "nor in the log");
+}

@@ -1,0 +1,53 @@
+//! Memory is blamed with evidence, and with nothing else.
+
+use argus_tests::Controller;
+use argus_tests::stage::LIMIT;
+
+use crate::case::{Case, once, shell};
+
+const LIMIT_BYTES: u64 = 32 * 1024 * 1024;
+/// Doubles a variable until the kernel has enough of it.
+const GROW: &str = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
+
+#[test]
+fn a_process_that_outgrows_its_memory_is_told_so() {
+    let case = Case::start(
+        "outgrows",
+        "maxRestarts: 8, restartDelay: 1s, restartBackoff: linear",
+        &shell("outgrows", &format!("echo growing; {GROW}"), "memory: 32m"),
+    );
+    // The engine's flag and its event both fail to come for some real kills, so one of several counts.
+    let error = case.wait_error("CONTAINER_OOM");
+    let details = &error["details"];
+    assert_eq!(details["memoryLimit"], LIMIT_BYTES, "{error:#}");
+    assert!(details["memoryPeak"].as_u64() >= Some(LIMIT_BYTES), "{error:#}");
+    assert!(
+        details["oomKilled"] == true || details["oomEvent"] == true,
+        "{error:#}"
+    );
+    assert_eq!(error["exitCode"], 137);
+    let kept = case.argus.wait_until(LIMIT, "its evidence is kept", || {
+        std::fs::read_to_string(case.evidence(&error).join("stdout.log")).ok()
+    });
+    assert!(kept.ends_with(" growing\n"), "{kept}");
+}
+
+#[test]
+fn a_child_that_outgrows_its_memory_does_not_condemn_its_parent() {
+    let script = once(&format!("sh -c '{GROW}'; exit 0"));
+    let case = Case::start(
+        "childoom",
+        "restartDelay: 1s",
+        &shell("childoom", &script, "memory: 32m"),
+    );
+    let status = case
+        .argus
+        .wait_status("childoom", LIMIT, "is restarted", |status| {
+            assert!(!status.to_string().contains("CONTAINER_OOM"), "{status:#}");
+            let bad = Controller::service(status, "bad");
+            bad["restarts"] == 1 && bad["state"] == "Ready"
+        });
+    let error = Controller::service(&status, "bad")["lastError"].clone();
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{error:#}");
+    assert_eq!(error["exitCode"], 0);
+}

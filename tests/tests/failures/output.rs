@@ -1,0 +1,82 @@
+//! However much or little a container said, it is kept in bounds and holds nothing up.
+
+use std::fs;
+use std::time::Duration;
+
+use argus_tests::stage::text;
+use serde_json::Value;
+
+use crate::case::{Case, assert_delay, once, started};
+
+/// Most bytes of one stream that are kept, with the engine's time in front of each line.
+const MOST: u64 = 600 * 1024;
+
+/// Lets a container say `script` and crash; the error that is told once it runs again in time.
+fn crash(name: &'static str, script: &str) -> (Case, Value) {
+    let case = Case::shell(name, "restartDelay: 1s", &once(&format!("{script}; exit 1")));
+    let (told, runs) = case.runs_until("runs again", |bad| {
+        bad["restarts"] == 1 && bad["state"] == "Ready"
+    });
+    let again = case.inspect().as_ref().and_then(started).expect("it runs");
+    assert_delay(runs[0].finished, again, Duration::from_secs(1));
+    let error = told["lastError"].clone();
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(
+        error["details"]["missing"].as_array().map(Vec::len),
+        Some(0),
+        "{error:#}"
+    );
+    for stream in ["stdoutTail", "stderrTail"] {
+        assert!(text(&error[stream]).len() <= 4 * 1024, "{stream} of {name}");
+    }
+    for log in ["stdout.log", "stderr.log"] {
+        let kept = fs::metadata(case.evidence(&error).join(log)).expect(log);
+        assert!(kept.len() <= MOST, "{log} of {name}: {}", kept.len());
+    }
+    (case, error)
+}
+
+fn kept(case: &Case, error: &Value, log: &str) -> String {
+    fs::read_to_string(case.evidence(error).join(log)).expect(log)
+}
+
+#[test]
+fn silence_is_kept_as_silence() {
+    let (case, error) = crash("silent", "true");
+    assert!(
+        error["stderrTail"].is_null() && error["stdoutTail"].is_null(),
+        "{error:#}"
+    );
+    assert_eq!(kept(&case, &error, "stdout.log"), "");
+    assert_eq!(kept(&case, &error, "stderr.log"), "");
+}
+
+#[test]
+fn a_line_of_a_mebibyte_is_cut() {
+    let (case, error) = crash(
+        "longline",
+        "head -c 1048576 /dev/zero | busybox tr '\\0' x >&2; echo >&2; echo the end >&2",
+    );
+    assert_eq!(error["details"]["lastLine"], "the end");
+    assert!(kept(&case, &error, "stderr.log").ends_with(" the end\n"));
+}
+
+#[test]
+fn a_million_lines_hold_no_restart_up() {
+    let (case, error) = crash("million", "busybox seq 1000000; echo too much >&2");
+    assert_eq!(text(&error["stderrTail"]).trim_end(), "too much");
+    let tail = text(&error["stdoutTail"]);
+    assert_eq!(tail.lines().last(), Some("1000000"), "{tail}");
+    assert!(kept(&case, &error, "stdout.log").lines().count() >= 100);
+}
+
+#[test]
+fn much_on_stdout_does_not_hide_what_stderr_said_before() {
+    let (case, error) = crash(
+        "hidden",
+        "echo the reason >&2; busybox usleep 100000; busybox seq 5000",
+    );
+    assert_eq!(text(&error["stderrTail"]).trim_end(), "the reason", "{error:#}");
+    assert!(kept(&case, &error, "stderr.log").ends_with(" the reason\n"));
+    assert!(kept(&case, &error, "stdout.log").ends_with(" 5000\n"));
+}

@@ -1,0 +1,79 @@
+//! A delay and a budget survive what happens meanwhile.
+
+use std::time::Duration;
+
+use argus_tests::stage::LIMIT;
+use argus_tests::wait;
+
+use crate::case::{Case, assert_delay, assert_delays, ended, shell, started};
+use crate::loops::BABBLE;
+
+#[test]
+fn a_container_removed_in_its_delay_does_not_come_back_sooner() {
+    let case = Case::shell("impatient", "restartDelay: 6s", BABBLE);
+    case.wait_backoff(1);
+    let finished = case
+        .inspect()
+        .as_ref()
+        .and_then(ended)
+        .expect("it ended")
+        .finished;
+    case.engine.docker_ok(&["rm", "-f", "impatient-bad"]);
+    let again = case.started_after(finished);
+    assert_delay(finished, again, Duration::from_secs(6));
+    case.wait("counts it as one restart", |bad| bad["restarts"] == 1);
+}
+
+#[test]
+fn a_killed_controller_keeps_delay_and_budget() {
+    let case = Case::shell("amnesia", "maxRestarts: 2, restartDelay: 3s", BABBLE);
+    let (_, mut runs) = case.runs_until("waits for its second restart", |bad| {
+        bad["waitingOn"]["reason"] == "RestartBackoff" && bad["restarts"] == 1
+    });
+    case.argus.kill9();
+    case.argus.start_again();
+    let (told, rest) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    runs.extend(rest);
+    runs.sort_by_key(|run| run.started);
+    runs.dedup();
+    assert_delays(&runs, &[3, 6].map(Duration::from_secs));
+    assert_eq!(told["restarts"], 2, "{told:#}");
+    assert_eq!(
+        told["lastError"]["details"]["attempts"].as_array().map(Vec::len),
+        Some(3),
+        "{told:#}"
+    );
+
+    // In good order, too.
+    assert!(case.argus.stop().success(), "{}", case.argus.logs());
+    case.argus.start_again();
+    let last = case.inspect().as_ref().and_then(started);
+    let pid = || case.argus.controller_status()["pid"].clone();
+    let before = pid();
+    case.argus
+        .wait_until(LIMIT, "the new controller tells of itself", || {
+            (pid() != before).then_some(())
+        });
+    let told = case.wait("has given up still", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    assert_eq!(told["restarts"], 2, "{told:#}");
+    wait::all_the_while(Duration::from_secs(3), "a spent budget is spent", || {
+        case.inspect().as_ref().and_then(started) == last
+    });
+}
+
+#[test]
+fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
+    let case = Case::shell("hurried", "restartDelay: 50s", BABBLE);
+    case.wait_backoff(1);
+    let finished = case
+        .inspect()
+        .as_ref()
+        .and_then(ended)
+        .expect("it ended")
+        .finished;
+    case.write("restartDelay: 50s", &shell("hurried", "exec sleep 3600", ""));
+    let again = case.started_after(finished);
+    assert!(again.since(finished) < Duration::from_secs(30), "it waited");
+    let told = case.wait_restarted(0);
+    assert!(told["lastError"].is_null(), "{told:#}");
+}
