@@ -365,7 +365,7 @@ impl Brain {
         }
         let both = self.health.keys().chain(inputs.health.keys());
         let flipped: BTreeSet<EnvName> = both
-            .filter(|id| self.health.get(id) != inputs.health.get(id))
+            .filter(|id| self.health.get(*id) != inputs.health.get(*id))
             .filter_map(|id| inputs.world.container(id)?.owner())
             .map(|owner| owner.environment)
             .collect();

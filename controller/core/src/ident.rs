@@ -65,6 +65,13 @@ macro_rules! name {
             }
         }
 
+        /// So that a text finds its entry in a map.
+        impl std::borrow::Borrow<str> for $ty {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl TryFrom<String> for $ty {
             type Error = BadName;
             fn try_from(text: String) -> Result<Self, BadName> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{ContainerId, HostPort, NetworkId};
-use crate::labels::Owner;
+use crate::ident::{ContainerId, HostPort, NetworkId, ServiceName, SpecHash};
+use crate::labels::{self, Owner};
 use crate::time::Timestamp;
 
 pub mod world;
@@ -98,6 +98,26 @@ impl Container {
     /// Whose it is; `None`: not ours.
     pub fn owner(&self) -> Option<Owner> {
         Owner::read(&self.labels)
+    }
+
+    /// Whether it stands for this service of its environment. What a world holds is wholly ours, so that one label tells;
+    /// [`Self::owner`] reads and checks all of them.
+    pub fn is_of(&self, service: &ServiceName) -> bool {
+        self.labels
+            .get(labels::SERVICE)
+            .is_some_and(|name| name == service.as_str())
+    }
+
+    /// Whether it was made from what has this hash.
+    pub fn carries(&self, hash: &SpecHash) -> bool {
+        self.labels
+            .get(labels::SPEC_HASH)
+            .is_some_and(|carried| carried == hash.as_str())
+    }
+
+    /// Whether this controller made it.
+    pub fn is_made_by(&self, controller: &str) -> bool {
+        self.labels.get(labels::CONTROLLER).map_or("", String::as_str) == controller
     }
 
     /// It ended because somebody else asked the engine to end it, and not long after that.

@@ -64,16 +64,16 @@ impl Memory {
             .services
             .retain(|name, _| desired.services.contains_key(name));
         recall_ports(memory, desired, observed);
-        let mut by_service: BTreeMap<ServiceName, Vec<&Container>> = BTreeMap::new();
+        let mut by_service: BTreeMap<&str, Vec<&Container>> = BTreeMap::new();
         for container in observed.containers.values() {
-            if let Some(name) = container.owner().and_then(|owner| owner.service)
+            if let Some(name) = container.labels.get(labels::SERVICE)
                 && !self.not_ours.contains(&container.id)
             {
                 by_service.entry(name).or_default().push(container);
             }
         }
         for service in desired.services.values() {
-            let containers = by_service.remove(&service.name).unwrap_or_default();
+            let containers = by_service.remove(service.name.as_str()).unwrap_or_default();
             Watcher {
                 env,
                 service,
@@ -305,10 +305,14 @@ fn push(kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: 
 /// Ports that the memory lost (a new state directory) are told by the labels of what runs.
 fn recall_ports(memory: &mut EnvMemory, desired: &Desired, observed: &Observed) {
     for container in observed.containers.values() {
-        let Some(service) = container.owner().and_then(|owner| owner.service) else {
+        let Some(label) = container
+            .labels
+            .get(labels::PORTS)
+            .filter(|label| !label.is_empty())
+        else {
             continue;
         };
-        let Some(label) = container.labels.get(labels::PORTS) else {
+        let Some(service) = container.owner().and_then(|owner| owner.service) else {
             continue;
         };
         let Some(wanted) = desired.services.get(&service) else {

@@ -13,12 +13,8 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
         .observed
         .containers
         .values()
+        .filter(|container| container.is_of(service) && container.carries(hash))
         .filter(|container| !input.memory.not_ours.contains(&container.id))
-        .filter(|container| {
-            container.owner().is_some_and(|owner| {
-                owner.service.as_ref() == Some(service) && owner.spec_hash.as_ref() == Some(hash)
-            })
-        })
         .filter(|container| match container.state {
             ContainerState::Removing | ContainerState::Dead => false,
             ContainerState::Created

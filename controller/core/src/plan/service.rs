@@ -38,12 +38,8 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         .observed
         .containers
         .values()
+        .filter(|container| container.is_of(&service.name))
         .filter(|container| !input.memory.not_ours.contains(&container.id))
-        .filter(|container| {
-            container
-                .owner()
-                .is_some_and(|owner| owner.service.as_ref() == Some(&service.name))
-        })
         .collect();
     let subject = Subject::Service {
         environment: input.env.clone(),
@@ -106,9 +102,7 @@ impl Look<'_> {
 
     /// What another controller made is adopted as it is, but never replaced.
     fn is_ours(&self, container: &Container) -> bool {
-        container
-            .owner()
-            .is_some_and(|owner| owner.controller == self.input.site.controller)
+        container.is_made_by(&self.input.site.controller)
     }
 
     fn rival(&self, rival: &Container) -> WaitingOn {
@@ -196,7 +190,7 @@ impl Look<'_> {
         let Some(old) = others.first() else {
             return Cause::Missing;
         };
-        let same_hash = old.owner().and_then(|owner| owner.spec_hash).as_ref() == Some(self.hash);
+        let same_hash = old.carries(self.hash);
         if same_hash {
             let what = drift::configuration(self.spec, old).unwrap_or_else(|| "half removed".to_owned());
             return Cause::Drift { what };
@@ -247,7 +241,7 @@ impl Look<'_> {
         let Some(other) = others.iter().find(|c| c.state != ContainerState::Removing) else {
             return Decision::Settled;
         };
-        let cause = if other.owner().and_then(|owner| owner.spec_hash).as_ref() == Some(self.hash) {
+        let cause = if other.carries(self.hash) {
             Cause::Duplicate
         } else {
             Cause::Replaced

@@ -42,16 +42,15 @@ fn unwanted(input: &PlanInput<'_>, container: &Container) -> Option<Cause> {
     if input.memory.not_ours.contains(&container.id) {
         return None;
     }
-    let owner = container
-        .owner()
-        .filter(|owner| owner.controller == input.site.controller)?;
-    match input.accepted {
-        None => Some(Cause::EnvironmentRemoved),
-        Some(accepted) => match &owner.service {
-            Some(service) if accepted.desired.services.contains_key(service) => None,
-            _ => Some(Cause::ServiceRemoved),
-        },
+    if !container.is_made_by(&input.site.controller) {
+        return None;
     }
+    let Some(accepted) = input.accepted else {
+        return Some(Cause::EnvironmentRemoved);
+    };
+    let service = container.labels.get(labels::SERVICE);
+    let desired = service.is_some_and(|service| accepted.desired.services.contains_key(service.as_str()));
+    (!desired).then_some(Cause::ServiceRemoved)
 }
 
 fn unstable(input: &PlanInput<'_>) -> Option<WaitingOn> {

@@ -95,12 +95,8 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> Facts<'a> {
         .accepted
         .and_then(|accepted| accepted.desired.services.get(name));
     let hash = input.plan.and_then(|plan| plan.hashes.get(name));
-    let carries = |container: &Container| {
-        let carried = container.owner().and_then(|owner| owner.spec_hash);
-        carried.is_some() && carried.as_ref() == hash
-    };
-    let mine =
-        |container: &&Container| container.owner().and_then(|owner| owner.service).as_ref() == Some(name);
+    let carries = |container: &Container| hash.is_some_and(|hash| container.carries(hash));
+    let mine = |container: &&Container| container.is_of(name);
     let rank = |container: &&Container| {
         (
             carries(container),

@@ -18,7 +18,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
             .observed
             .containers
             .values()
-            .filter(|container| container.owner().and_then(|owner| owner.service).as_ref() == Some(name))
+            .filter(|container| container.is_of(name))
             .any(|container| {
                 input
                     .health
