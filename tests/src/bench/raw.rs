@@ -86,6 +86,37 @@ pub(crate) fn up(engine: &PrivateEngine, project: &str, count: usize, ports: Opt
     });
 }
 
+/// Starts whatever of these containers dies, as soon as its event comes, until as many have died.
+pub(crate) fn heal(engine: &PrivateEngine, project: &str, count: usize, ready: &std::sync::mpsc::Sender<()>) {
+    let socket = engine.socket();
+    let mut starter = Client::connect(&socket);
+    let mut events = UnixStream::connect(&socket).expect("the engine listens");
+    let filters = "%7B%22event%22%3A%5B%22die%22%5D%7D";
+    let request = format!("GET /events?filters={filters} HTTP/1.1\r\nHost: docker\r\n\r\n");
+    events.write_all(request.as_bytes()).expect("the engine reads");
+    let (mut seen, mut buffer, mut healed) = (String::new(), [0; 8192], 0);
+    while healed < count {
+        let read = events.read(&mut buffer).expect("events");
+        assert!(read > 0, "the events ended");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        if seen.contains("\r\n\r\n") {
+            // Nobody who waited for this waits any more when it is told again.
+            let _told_before = ready.send(());
+        }
+        while let Some(end) = seen.find('\n') {
+            let line: String = seen.drain(..=end).collect();
+            let Ok(event) = serde_json::from_str::<Value>(line.trim()) else {
+                continue;
+            };
+            let name = event["Actor"]["Attributes"]["name"].as_str().unwrap_or_default();
+            if name.starts_with(&format!("{project}-s")) {
+                starter.call("POST", &format!("/containers/{name}/start"), None);
+                healed += 1;
+            }
+        }
+    }
+}
+
 fn healthy(address: &str, port: u16) -> Option<()> {
     let mut stream = TcpStream::connect((address, port)).ok()?;
     stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").ok()?;
