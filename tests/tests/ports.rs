@@ -159,3 +159,122 @@ fn a_stranger_keeps_the_port_it_has() {
     assert!(running(engine, "stranger"));
     engine.docker_ok(&["rm", "-f", "stranger"]);
 }
+
+#[test]
+fn a_port_that_is_lost_while_its_service_is_down_is_taken_back_or_moves() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &singles("reboot", &[18280, 18281], ""));
+    let before = mappings(&argus.wait_ready("reboot", LIMIT));
+    assert_eq!(before, [(18280, 18280), (18281, 18281)]);
+    // As after a reboot: nobody runs, and somebody else was first at one of the ports.
+    argus.kill9();
+    engine.docker_ok(&["stop", "-t", "1", "reboot-s0", "reboot-s1"]);
+    let holder = Holder::of(engine, 18280);
+    argus.start_again();
+    let status = argus.wait_status("reboot", LIMIT, "both run, one of them elsewhere", |now| {
+        now["phase"] == "Ready" && mappings(now) != before
+    });
+    let got = mappings(&status);
+    assert_eq!(got[1], (18281, 18281), "a free port stays: {status:#}");
+    let moved = u16::try_from(got[0].1).expect("a port");
+    assert_ne!(moved, 18280);
+    assert_eq!(page(engine, moved.into()).as_deref(), Some("hello"));
+    drop(holder);
+}
+
+#[test]
+fn a_start_that_loses_its_port_to_a_holder_that_leaves_takes_it_back() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &singles("flicker", &[18283], ""));
+    argus.wait_ready("flicker", LIMIT);
+    argus.write_spec("e2e.yaml", &singles("flicker", &[18284], ""));
+    // It has a moment of its own each time, and the wanted port is free when it is over.
+    for _ in 0..3 {
+        drop(Holder::of(engine, 18284));
+    }
+    let status = argus.wait_status("flicker", LIMIT, "it runs at what it wants or beside", |now| {
+        now["phase"] == "Ready" && mappings(now).first().is_some_and(|(wanted, _)| *wanted == 18284)
+    });
+    let port = mappings(&status)[0].1;
+    assert_eq!(page(engine, port).as_deref(), Some("hello"));
+}
+
+#[test]
+fn udp_and_tcp_of_one_number_and_a_range_are_published_as_written() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = format!(
+        "version: \"1\"\nproject: {{ name: kinds }}\nservices:\n  s0:\n    image: {IMAGE}\n    container:\n      name: kinds-s0\n      \
+         ports: [\"18285:8080\", \"18285:5353/udp\", \"18286-18288:7001-7003\"]\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    let status = argus.wait_ready("kinds", LIMIT);
+    let all = status["portMappings"].as_array().expect("mappings").clone();
+    let found: BTreeSet<(String, u64, u64)> = all
+        .iter()
+        .map(|one| {
+            let number = |key: &str| one[key].as_u64().unwrap_or(0);
+            let protocol = one["protocol"].as_str().unwrap_or_default().to_owned();
+            (protocol, number("containerPort"), number("actualPort"))
+        })
+        .collect();
+    let wanted = [
+        ("tcp", 8080, 18285),
+        ("udp", 5353, 18285),
+        ("tcp", 7001, 18286),
+        ("tcp", 7002, 18287),
+        ("tcp", 7003, 18288),
+    ];
+    let wanted = wanted.map(|(protocol, inside, host)| (protocol.to_owned(), inside, host));
+    assert_eq!(found, BTreeSet::from(wanted), "{status:#}");
+    let bindings = engine.inspect("kinds-s0").expect("it runs")["HostConfig"]["PortBindings"].clone();
+    assert_eq!(bindings["5353/udp"][0]["HostPort"], "18285", "{bindings:#}");
+    assert_eq!(page(engine, 18285).as_deref(), Some("hello"));
+}
+
+#[test]
+fn a_udp_port_that_somebody_holds_moves_alone() {
+    let engine = engine();
+    let hold = [
+        "run",
+        "-d",
+        "--name",
+        "udp-holder",
+        "-p",
+        "18291:53/udp",
+        "busybox:local",
+        "sleep",
+        "600",
+    ];
+    engine.docker_ok(&hold);
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = format!(
+        "version: \"1\"\nproject: {{ name: udp }}\nservices:\n  s0:\n    image: {IMAGE}\n    container:\n      name: udp-s0\n      \
+         ports: [\"18291:8080\", \"18291:5353/udp\"]\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    let status = argus.wait_ready("udp", LIMIT);
+    for one in status["portMappings"].as_array().expect("mappings") {
+        let moved = one["actualPort"] != 18291;
+        assert_eq!(moved, one["protocol"] == "udp", "{one:#}");
+    }
+    assert!(running(engine, "udp-holder"), "a stranger is left alone");
+    engine.docker_ok(&["rm", "-f", "udp-holder"]);
+}
+
+#[test]
+fn a_port_on_the_sixth_version_is_published_there() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = format!(
+        "version: \"1\"\nproject: {{ name: six }}\nservices:\n  s0:\n    image: {IMAGE}\n    container:\n      name: six-s0\n      \
+         ports: [\"[::1]:18293:8080\"]\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    let status = argus.wait_ready("six", LIMIT);
+    assert_eq!(status["portMappings"][0]["host"], "::1", "{status:#}");
+    let bindings = engine.inspect("six-s0").expect("it runs")["HostConfig"]["PortBindings"].clone();
+    assert_eq!(bindings["8080/tcp"][0]["HostIp"], "::1", "{bindings:#}");
+}
