@@ -21,8 +21,10 @@ const LINES: u32 = 1_000;
 const FEW: usize = 100;
 /// Less than this, with the engine's times, pushes nothing out.
 const LOUD: usize = 16 * 1024;
-/// What was pushed out is looked for no longer than this.
-const DEEPER: Duration = Duration::from_secs(2);
+/// What was pushed out is looked for among so many lines first, then among all: a long log takes an engine seconds.
+const DEEPER: [Option<u32>; 2] = [Some(16_000), None];
+/// It is looked for no longer than this.
+const DEEPER_LIMIT: Duration = Duration::from_secs(3);
 /// The engine sets down a start when its own call returned; what ends at once has spoken by then.
 const BEFORE_START: Duration = Duration::from_millis(500);
 /// Most bytes of each stream that are kept; of more, the end.
@@ -99,9 +101,18 @@ async fn deeper(
     if !few || !other_is_loud {
         return came;
     }
-    match tokio::time::timeout(DEEPER, lines(shared, run, stream, None)).await {
-        Ok(Ok(all)) => Ok(all),
-        Ok(Err(_)) | Err(_) => came,
+    let search = async {
+        for tail in DEEPER {
+            match lines(shared, run, stream, tail).await {
+                Ok(found) if found.lines.is_empty() => {}
+                other => return other.ok(),
+            }
+        }
+        None
+    };
+    match tokio::time::timeout(DEEPER_LIMIT, search).await {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) | Err(_) => came,
     }
 }
 
