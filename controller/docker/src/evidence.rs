@@ -21,8 +21,9 @@ const LINES: u32 = 1_000;
 const FEW: usize = 100;
 /// Less than this, with the engine's times, pushes nothing out.
 const LOUD: usize = 16 * 1024;
-/// What was pushed out is looked for among so many lines first, then among all: a long log takes an engine seconds.
-const DEEPER: [Option<u32>; 2] = [Some(16_000), None];
+/// What was pushed out is looked for among so many lines first, more than the pipes of a container hold, then among
+/// all: a long log takes an engine seconds.
+const DEEPER: [Option<u32>; 2] = [Some(64_000), None];
 /// It is looked for no longer than this.
 const DEEPER_LIMIT: Duration = Duration::from_secs(3);
 /// The engine sets down a start when its own call returned; what ends at once has spoken by then.

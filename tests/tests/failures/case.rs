@@ -162,19 +162,19 @@ pub(crate) fn started(inspected: &Value) -> Option<Timestamp> {
     Timestamp::parse(inspected["State"]["StartedAt"].as_str()?).filter(|at| at.0 > 0)
 }
 
-/// The delays between the end of a run and the start of the next lie between these and [`SLACK`] more.
-pub(crate) fn assert_delays(runs: &[Run], delays: &[Duration]) {
+/// The delays between the end of a run and the start of the next lie between these and `slack` more.
+pub(crate) fn assert_delays(runs: &[Run], delays: &[Duration], slack: Duration) {
     assert_eq!(runs.len(), delays.len() + 1, "{runs:#?}");
     for (pair, delay) in runs.windows(2).zip(delays) {
-        assert_delay(pair[0].finished, pair[1].started, *delay);
+        assert_delay(pair[0].finished, pair[1].started, *delay, slack);
     }
 }
 
-/// What began at `started` waited for `delay` since `finished`, and not for long more.
-pub(crate) fn assert_delay(finished: Timestamp, started: Timestamp, delay: Duration) {
+/// What began at `started` waited for `delay` since `finished`, and for at most `slack` more.
+pub(crate) fn assert_delay(finished: Timestamp, started: Timestamp, delay: Duration, slack: Duration) {
     let took = started.since(finished);
     assert!(
-        took >= delay && took <= delay + SLACK,
+        took >= delay && took <= delay + slack,
         "started {took:?} after its end, the delay is {delay:?}"
     );
 }

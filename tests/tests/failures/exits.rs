@@ -8,7 +8,7 @@ use argus_tests::stage::{running, text};
 use argus_tests::{Controller, wait};
 use rustix::process::Signal;
 
-use crate::case::{Case, assert_delay, once, shell, started};
+use crate::case::{Case, SLACK, assert_delay, once, shell, started};
 
 #[test]
 fn a_crash_is_told_with_its_last_words_and_comes_back() {
@@ -20,7 +20,7 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
     let first = runs.first().expect("its end was seen");
     let now = case.inspect().expect("it is there");
     let again = started(&now).expect("it runs");
-    assert_delay(first.finished, again, Duration::from_secs(1));
+    assert_delay(first.finished, again, Duration::from_secs(1), SLACK);
     assert_eq!(
         text(&now["Id"]),
         first.id,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use argus_tests::stage::LIMIT;
 use argus_tests::{Controller, wait};
 
-use crate::case::{Case, assert_delays, ended, shell};
+use crate::case::{Case, SLACK, assert_delays, ended, shell};
 
 /// Says something else each time, without a digit and without what looks like an id.
 pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
@@ -15,7 +15,7 @@ pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >
 fn restarts_wait_longer_each_time_until_they_are_spent() {
     let case = Case::shell("spent", "maxRestarts: 3", BABBLE);
     let (told, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    assert_delays(&runs, &[2, 4, 8].map(Duration::from_secs));
+    assert_delays(&runs, &[2, 4, 8].map(Duration::from_secs), SLACK);
     assert_eq!(
         runs[0].id, runs[1].id,
         "after the first failure the container is kept"
@@ -58,7 +58,7 @@ fn the_same_failure_three_times_halts_with_budget_left() {
     let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
     let case = Case::shell("halts", "maxRestarts: 9, restartDelay: 1s", script);
     let (told, runs) = case.runs_until("halts", |bad| bad["waitingOn"]["reason"] == "LoopHalted");
-    assert_delays(&runs, &[1, 2].map(Duration::from_secs));
+    assert_delays(&runs, &[1, 2].map(Duration::from_secs), SLACK);
     let error = &told["lastError"];
     assert_eq!(error["code"], "LOOP_HALTED", "{told:#}");
     assert_eq!((&told["restarts"], &told["state"]), (&2.into(), &"Failed".into()));
