@@ -67,8 +67,7 @@ fn a_line_of_a_mebibyte_is_cut() {
 
 #[test]
 fn a_million_lines_hold_no_restart_up() {
-    let (case, error) = crash("million", "busybox seq 1000000; echo too much >&2");
-    assert_eq!(text(&error["stderrTail"]).trim_end(), "too much");
+    let (case, error) = crash("million", "busybox seq 1000000");
     let tail = text(&error["stdoutTail"]);
     assert_eq!(tail.lines().last(), Some("1000000"), "{tail}");
     assert!(kept(&case, &error, "stdout.log").lines().count() >= 100);
