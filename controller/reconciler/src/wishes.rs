@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argus_core::desired::{Accepted, Image};
 use argus_core::ident::{EnvName, Revision, ServiceName};
-use argus_core::memory::Memory;
+use argus_core::memory::{Death, Memory};
 use argus_core::observed::World;
 use argus_core::orders::{Hold, Lease, Orders};
 use argus_core::time::Timestamp;
@@ -291,15 +291,10 @@ impl Wishes {
                 continue;
             };
             let revision = &accepted.desired.revision;
-            let good = facts
-                .memory
-                .environments
-                .get(env)
-                .is_some_and(|kept| kept.last_good.as_ref() == Some(revision));
-            let other = self
-                .goods
-                .get(env)
-                .is_some_and(|goods| goods.iter().any(|good| good.desired.revision != *revision));
+            let goods = self.goods.get(env).map(Vec::as_slice).unwrap_or_default();
+            let good =
+                goods.iter().any(|good| good.desired.revision == *revision) || is_ready(env, revision, facts);
+            let other = goods.iter().any(|good| good.desired.revision != *revision);
             if good || !other || self.rollbacks.contains_key(env) || self.down.contains_key(env) {
                 continue;
             }
@@ -318,6 +313,16 @@ impl Wishes {
         }
         next
     }
+}
+
+/// It became ready, and nothing of it has failed since and not come back.
+fn is_ready(env: &EnvName, revision: &Revision, facts: Facts<'_>) -> bool {
+    facts.memory.environments.get(env).is_some_and(|kept| {
+        let failing = |death: &Death| !death.answered;
+        let mut services = kept.services.values();
+        kept.last_good.as_ref() == Some(revision)
+            && !services.any(|kept| kept.deaths.last().is_some_and(failing))
+    })
 }
 
 /// From when on all that runs has run for long enough to be called good: what is ready for a moment may end in the next.

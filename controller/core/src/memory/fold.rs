@@ -60,7 +60,8 @@ impl Memory {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         match (&step.act, &step.subject) {
-            (Act::StartContainer { id } | Act::RemoveContainer { id, .. }, _) => {
+            // What was removed may be seen as it ended for a moment more, and that end is still our doing.
+            (Act::StartContainer { id }, _) => {
                 self.stopped_by_us.remove(id);
             }
             (Act::KeepEvidence { number, .. }, subject) => {

@@ -1,0 +1,203 @@
+//! What people and agents ask of a running controller, by the commands that they type.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::time::Duration;
+
+use argus_tests::stage::{LIMIT, engine, page, running, singles, text};
+use argus_tests::{Controller, RunOptions, wait};
+use serde_json::Value;
+
+/// Runs a command that has to succeed; what it prints as JSON.
+fn told(argus: &Controller<'_>, words: &[&str]) -> Value {
+    let output = argus.cli(&[words, &["-o", "json"]].concat());
+    assert!(
+        output.status.success(),
+        "{words:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn spec(name: &str, command: &str, more: &str) -> String {
+    format!(
+        "version: \"1\"\nproject: {{ name: {name} }}\nservices:\n  app:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"{command}\"]\n    \
+         stopGrace: 1s\n    container: {{ name: {name}-app }}\n{more}"
+    )
+}
+
+/// Until its revision counts as good.
+fn proven(argus: &Controller<'_>, name: &str) {
+    let memory = argus.state.join("private").join("memory.json");
+    argus.wait_until(LIMIT, "the revision is a good one", || {
+        let bytes = std::fs::read(&memory).ok()?;
+        let kept: Value = serde_json::from_slice(&bytes).ok()?;
+        kept["goods"][name]
+            .as_array()
+            .filter(|all| !all.is_empty())
+            .map(|_| ())
+    });
+}
+
+#[test]
+fn what_is_held_stays_as_it_is_until_it_is_resumed() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &spec("held", "exec sleep 3600", ""));
+    argus.wait_ready("held", LIMIT);
+    told(&argus, &["hold", "held", "--reason", "I look at it"]);
+    engine.docker_ok(&["rm", "-f", "held-app"]);
+    let status = argus.wait_status("held", LIMIT, "says that it is held", |now| {
+        now["phase"] == "Held" && Controller::service(now, "app")["waitingOn"]["reason"] == "Held"
+    });
+    assert!(status.to_string().contains("I look at it"), "{status:#}");
+    wait::all_the_while(Duration::from_secs(3), "nothing is made", || {
+        engine.inspect("held-app").is_none()
+    });
+    told(&argus, &["resume", "held"]);
+    argus.wait_ready("held", LIMIT);
+    let again = argus.cli(&["resume", "held"]);
+    assert!(!again.status.success(), "there is nothing to resume");
+}
+
+#[test]
+fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_failed() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &spec("leased", "exec sleep 3600", ""));
+    argus.wait_ready("leased", LIMIT);
+    let before = text(&engine.inspect("leased-app").expect("it runs")["Id"]);
+    told(
+        &argus,
+        &["test", "begin", "leased", "--case", "buy", "--ttl", "5m"],
+    );
+    argus.write_spec("e2e.yaml", &spec("leased", "exec sleep 3601", ""));
+    argus.wait_status("leased", LIMIT, "waits for the test", |now| {
+        Controller::service(now, "app")["waitingOn"]["reason"] == "TestRunning"
+    });
+    assert!(running(engine, "leased-app"));
+    let now = text(&engine.inspect("leased-app").expect("it runs")["Id"]);
+    assert_eq!(now, before, "it is left running");
+    let report = told(&argus, &["test", "end", "leased", "--case", "buy"]);
+    assert_eq!(report["value"]["restartsDuringRun"], 0, "{report:#}");
+    argus.wait_until(LIMIT, "it is replaced after the test", || {
+        let found = engine.inspect("leased-app")?;
+        (text(&found["Id"]) != before && found["State"]["Running"] == true).then_some(())
+    });
+    argus.wait_ready("leased", LIMIT);
+
+    told(&argus, &["test", "begin", "leased", "--case", "sell"]);
+    engine.docker_ok(&["exec", "leased-app", "sh", "-c", "kill -9 -1"]);
+    argus.wait_status("leased", LIMIT, "is started again", |now| {
+        now["restartsDuringRun"] == 1 && now["phase"] == "Ready"
+    });
+    let report = told(&argus, &["test", "end", "leased", "--case", "sell"]);
+    let found = &report["value"]["disturbances"][0];
+    assert_eq!(
+        (&found["service"], &found["blame"]),
+        (&"app".into(), &"test".into())
+    );
+}
+
+#[test]
+fn a_rollback_brings_the_last_good_revision_back_until_the_file_changes() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &spec("rolled", "exec sleep 3600", ""));
+    let good = argus.wait_ready("rolled", LIMIT)["revision"].clone();
+    let none = argus.cli(&["rollback", "rolled"]);
+    assert!(!none.status.success(), "there is nothing to go back to");
+    proven(&argus, "rolled");
+    argus.write_spec("e2e.yaml", &spec("rolled", "exit 127", ""));
+    argus.wait_status("rolled", LIMIT, "the new one fails", |now| {
+        Controller::service(now, "app")["state"] == "Failed"
+    });
+    let answer = told(&argus, &["rollback", "rolled"]);
+    assert_eq!(answer["value"], good, "{answer:#}");
+    let status = argus.wait_ready("rolled", LIMIT);
+    assert_eq!(status["revision"], good);
+    // It stands over a restart of the controller, and ends with the next revision.
+    argus.kill9();
+    argus.start_again();
+    argus.wait_status("rolled", LIMIT, "still at the good one", |now| {
+        now["phase"] == "Ready" && now["revision"] == good
+    });
+    argus.write_spec("e2e.yaml", &spec("rolled", "exec sleep 3602", ""));
+    argus.wait_status("rolled", LIMIT, "the next revision", |now| {
+        now["phase"] == "Ready" && now["revision"] != good
+    });
+}
+
+#[test]
+fn a_revision_that_misses_its_deadline_is_rolled_back_by_itself() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let auto = "argus: { rollback: { auto: true, deadline: 3s } }\n";
+    argus.write_spec("e2e.yaml", &spec("auto", "exec sleep 3600", auto));
+    let good = argus.wait_ready("auto", LIMIT)["revision"].clone();
+    proven(&argus, "auto");
+    argus.write_spec("e2e.yaml", &spec("auto", "exit 126", auto));
+    let status = argus.wait_status("auto", LIMIT, "is back", |now| {
+        now["phase"] == "Ready" && now["notes"].to_string().contains("rolled back")
+    });
+    assert_eq!(status["revision"], good);
+    assert!(running(engine, "auto-app"));
+}
+
+#[test]
+fn a_fork_runs_beside_its_original_on_ports_of_its_own() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &singles("origin", &[18295], ""));
+    argus.wait_ready("origin", LIMIT);
+    told(&argus, &["fork", "origin", "copy"]);
+    let copy = argus.wait_ready("copy", LIMIT);
+    let port = copy["portMappings"][0]["actualPort"].as_u64().expect("a port");
+    assert_ne!(port, 18295);
+    for port in [18295, port] {
+        assert_eq!(page(engine, port).as_deref(), Some("hello"), "{port}");
+    }
+    assert!(!argus.cli(&["fork", "origin", "copy"]).status.success());
+    told(&argus, &["down", "copy"]);
+    assert!(engine.inspect("origin-s0-copy").is_none());
+    assert_eq!(page(engine, 18295).as_deref(), Some("hello"));
+}
+
+#[test]
+fn the_commands_of_remedies_work_as_they_are_printed() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &spec("cured", "exec sleep 3600", ""));
+    argus.wait_ready("cured", LIMIT);
+    proven(&argus, "cured");
+    argus.write_spec(
+        "e2e.yaml",
+        &spec(
+            "cured",
+            "echo no such table >&2; exit 1",
+            "resilience: { container: { restartDelay: 100ms } }\n",
+        ),
+    );
+    let status = argus.wait_status("cured", LIMIT, "is halted", |now| {
+        Controller::service(now, "app")["lastError"]["code"] == "LOOP_HALTED"
+    });
+    let error = Controller::service(&status, "app")["lastError"].clone();
+    let remedies = error["remedies"].as_array().expect("remedies").clone();
+    let commands = remedies.iter().filter_map(|remedy| {
+        remedy["command"]
+            .as_str()?
+            .strip_prefix("argus ")
+            .map(str::to_owned)
+    });
+    let mut ran = 0;
+    for command in commands {
+        let output = argus.cli(&command.split(' ').collect::<Vec<_>>());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "argus {command}: {said}");
+        ran += 1;
+    }
+    assert!(ran >= 2, "{error:#}");
+    let evidence = argus.cli(&["evidence", "cured", "app"]);
+    assert!(String::from_utf8_lossy(&evidence.stdout).contains("no such table"));
+    let why = argus.cli(&["why", "cured"]);
+    assert!(why.status.success());
+}
