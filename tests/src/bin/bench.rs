@@ -366,7 +366,8 @@ fn heal(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     let above = own.median() - bare.median();
     push(figures, bare);
     push(figures, own);
-    let what = "self-heal above its floor: a look, the decision, the evidence on disk, the engine's init process";
+    let what =
+        "self-heal above its floor: a look, the decision, the evidence on disk, the engine's init process";
     push(
         figures,
         Figure::new(what, "ms", vec![above]).goal(("≤ 5 ms", 5.0)),
