@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Colour, Options};
 
+mod breaker;
 mod completions;
 mod demo;
 mod describe;
@@ -83,6 +84,8 @@ enum Verb {
     Fork(rollback::Fork),
     /// Say that a test begins or ended
     Test(test::Test),
+    /// Show how the circuit breakers stand, or try the engine at once
+    Breaker(breaker::Breaker),
     /// Show what containers write
     Logs(logs::Logs),
     /// Tell why an environment or a service is as it is
@@ -144,6 +147,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Rollback(rollback) => rollback.carry_out(&options),
         Verb::Fork(fork) => fork.carry_out(&options),
         Verb::Test(test) => test.carry_out(&options),
+        Verb::Breaker(breaker) => breaker.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
         Verb::Evidence(evidence) => evidence.carry_out(&options),
@@ -171,6 +175,7 @@ impl Verb {
             Self::Rollback(rollback) => rollback.output,
             Self::Fork(fork) => fork.output,
             Self::Test(test) => test.output(),
+            Self::Breaker(breaker) => breaker.output(),
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
             Self::Evidence(evidence) => evidence.output,

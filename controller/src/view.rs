@@ -107,6 +107,7 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         rejected: rejected.filter(|_| !outlook.wishes.down.contains_key(env)),
         warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
         orders: &outlook.wishes.orders,
+        circuits: &outlook.memory.circuits,
         outages: outlook.world.outages(),
         specs_gone: outlook.specs.unavailable.as_deref(),
         engine: EngineView {

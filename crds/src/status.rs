@@ -269,16 +269,35 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BreakerStatus {
+    /// Whose breaker it is.
+    pub scope: BreakerScope,
     /// Its state.
     pub state: BreakerState,
     /// How many failures in a row it has counted.
     pub failures: u32,
+    /// How often it opened.
+    pub openings: u64,
     /// When it lets one attempt through (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,
     /// The failure that opened it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
+    /// Its last changes of state, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<BreakerChange>,
+}
+
+/// One change of a circuit breaker's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BreakerChange {
+    /// When (RFC 3339).
+    pub at: String,
+    /// `closed`, `open` or `halfOpen`.
+    pub to: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// What was checked before anything was created.
@@ -359,6 +378,8 @@ words! {
     ServiceRole "camelCase" { Service, Mock }
     #[doc = "Whether a condition holds."]
     Truth "PascalCase" { Unknown, True, False }
+    #[doc = "Whose circuit breaker it is."]
+    BreakerScope "camelCase" { Engine, Environment }
     #[doc = "The state of a circuit breaker."]
     BreakerState "camelCase" { Closed, Open, HalfOpen }
     #[doc = "The worst result of a preflight report."]

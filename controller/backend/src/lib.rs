@@ -24,6 +24,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Asks the running watch for a full list soon; many requests make one list.
     fn look_again(&self);
 
+    /// Looks for an engine that is away at once, instead of when the next try is due.
+    fn reconnect(&self);
+
     /// Carries out one act. The caller sets the deadline; dropping the future abandons the call, not its effect.
     fn act(&self, act: &Act, progress: &dyn Progress) -> impl Future<Output = Result<Done, ActError>> + Send;
 

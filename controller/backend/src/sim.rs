@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use argus_core::backoff::{self, Growth};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
@@ -23,6 +24,9 @@ pub use model::{Call, Life, Model};
 use eyes::Eyes;
 
 /// A full list is made this often.
+/// An engine that is down is tried again after this, and then ever more seldom.
+const FIRST_TRY: Duration = Duration::from_millis(500);
+const LAST_TRY: Duration = Duration::from_secs(60);
 const LIST_EVERY: Duration = Duration::from_secs(10);
 /// A list that is asked for is made this soon; many wishes make one list.
 const LIST_SOON: Duration = Duration::from_millis(50);
@@ -64,6 +68,7 @@ enum Later {
     Carry(Act, Option<Ticket>),
     ListBegins { session: u64, periodic: bool },
     ListTaken { session: u64 },
+    Try { session: u64, tries: u32 },
     Return,
 }
 
@@ -98,6 +103,7 @@ impl Engine {
                 now,
                 Later::Arrive(Sighting::Lost(now, "connection refused".to_owned())),
             );
+            self.look_for_it(1);
         } else {
             self.begin_session();
         }
@@ -125,7 +131,7 @@ impl Engine {
         self.count += 1;
         let ticket = Ticket(self.count);
         let at = now + self.chance.millis(self.weather.call);
-        let unknown = || Err(ActError::Unknown("no answer".to_owned()));
+        let hung = || Err(ActError::TimedOut("no answer".to_owned()));
         if self.down {
             self.put(
                 at,
@@ -141,15 +147,16 @@ impl Engine {
             Fault::Before(error) => self.put(at, Later::Answer(ticket, Err(error))),
             Fault::AnswerLost => {
                 self.put(at, Later::Carry(act.clone(), None));
-                self.put(at, Later::Answer(ticket, unknown()));
+                let lost = ActError::ConnectionLost("reset by peer".to_owned());
+                self.put(at, Later::Answer(ticket, Err(lost)));
             }
-            Fault::Hangs(deadline) => self.put(now + deadline, Later::Answer(ticket, unknown())),
+            Fault::Hangs(deadline) => self.put(now + deadline, Later::Answer(ticket, hung())),
             Fault::DoneAndHangs(deadline) => {
                 self.put(at, Later::Carry(act.clone(), None));
-                self.put(now + deadline, Later::Answer(ticket, unknown()));
+                self.put(now + deadline, Later::Answer(ticket, hung()));
             }
             Fault::DoneLate(deadline, late) => {
-                self.put(now + deadline, Later::Answer(ticket, unknown()));
+                self.put(now + deadline, Later::Answer(ticket, hung()));
                 self.put(now + deadline + late, Later::Carry(act.clone(), None));
             }
         }
@@ -169,6 +176,7 @@ impl Engine {
             now,
             Later::Arrive(Sighting::Lost(now, "connection refused".to_owned())),
         );
+        self.look_for_it(1);
         self.put(now + away, Later::Return);
     }
 
@@ -205,7 +213,7 @@ impl Engine {
             Later::Answer(ticket, answer) => return Some(Happening::Answered(ticket, answer)),
             Later::Carry(act, ticket) => {
                 let answer = if self.down {
-                    Err(ActError::Unknown("connection closed".to_owned()))
+                    Err(ActError::ConnectionLost("connection closed".to_owned()))
                 } else {
                     self.model.act(&act, self.now)
                 };
@@ -223,13 +231,26 @@ impl Engine {
                 self.put(at, Later::ListTaken { session });
             }
             Later::ListTaken { session } if session == self.session => self.list(),
-            Later::ListBegins { .. } | Later::ListTaken { .. } => {}
+            Later::Try { session, tries } if session == self.session && self.down => {
+                let next = self.look_for_it(tries + 1);
+                let next = Some(next);
+                return Some(Happening::Seen(Sighting::Away { tries, next }));
+            }
+            Later::ListBegins { .. } | Later::ListTaken { .. } | Later::Try { .. } => {}
             Later::Return => {
                 self.down = false;
                 self.begin_session();
             }
         }
         None
+    }
+
+    /// An engine that is down is tried again and again, ever more seldom.
+    fn look_for_it(&mut self, tries: u32) -> Timestamp {
+        let pause = backoff::delay(Growth::Exponential, FIRST_TRY, LAST_TRY, tries);
+        let (at, session) = (self.now + pause, self.session);
+        self.put(at, Later::Try { session, tries });
+        at
     }
 
     fn list(&mut self) {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort, ServiceName};
-use crate::memory::expectation::RELIST_WITHIN;
-use crate::memory::{Memory, Proof, notice};
+use crate::memory::{Memory, notice};
 use crate::observed::{Observed, World};
 use crate::orders::Orders;
 use crate::outcome::{ActError, Done};
@@ -16,6 +15,9 @@ use crate::plan::render::Rendered;
 use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, Wait, WaitingOn, port, render};
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
+
+mod circuit;
+mod expect;
 
 /// Who this controller is and how it publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +70,9 @@ pub struct Brain {
     /// A spec came, changed or went: images may be wanted by nobody any more.
     specs_changed: bool,
     orders: Orders,
+    /// What held others back is over: they are planned again at once.
+    go_on: bool,
+    circuits_version: u64,
 }
 
 /// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
@@ -91,6 +96,8 @@ impl Brain {
             health: HealthBook::new(),
             specs_changed: false,
             orders: Orders::default(),
+            go_on: false,
+            circuits_version: 0,
         }
     }
 
@@ -110,6 +117,7 @@ impl Brain {
             look_again: self.settle_expectations(inputs),
             ..Turn::default()
         };
+        turn.look_again |= self.look_at_circuits(inputs);
         if !inputs.scanned || !inputs.world.synced() {
             return self.blind(inputs, turn);
         }
@@ -154,13 +162,14 @@ impl Brain {
                 turn.plans.insert(env, cached.plan.clone());
             }
         }
+        let circuits = self.wake_for_circuits(turn.begin.is_empty(), inputs.now);
         let expected = self
             .memory
             .expectations
             .values()
             .map(|expected| expected.until)
             .min();
-        turn.wake_at = [turn.wake_at, expected].into_iter().flatten().min();
+        turn.wake_at = [turn.wake_at, expected, circuits].into_iter().flatten().min();
         turn
     }
 
@@ -213,43 +222,14 @@ impl Brain {
         turn
     }
 
-    /// Drops expectations whose proof is seen. One that ran out asks for a full list before anything is done.
-    fn settle_expectations(&mut self, inputs: &Inputs<'_>) -> bool {
-        let mut settled = Vec::new();
-        let mut look_again = false;
-        for (subject, expected) in &mut self.memory.expectations {
-            if expected.proof.is_seen(inputs.world) {
-                settled.push(subject.clone());
-            } else if expected.until <= inputs.now {
-                if matches!(expected.proof, Proof::Relisted(_)) && !inputs.world.synced() {
-                    // Without an engine there is no list to wait for, and nothing is done either.
-                    expected.until = inputs.now + RELIST_WITHIN;
-                } else if matches!(expected.proof, Proof::Relisted(_)) {
-                    settled.push(subject.clone());
-                } else {
-                    expected.proof = Proof::Relisted(inputs.world.lists_begun());
-                    expected.until = inputs.now + RELIST_WITHIN;
-                    look_again = true;
-                }
-            } else if matches!(expected.proof, Proof::Relisted(after) if inputs.world.lists_begun() <= after)
-            {
-                look_again = true;
-            }
-        }
-        for subject in settled {
-            self.memory.expectations.remove(&subject);
-            self.stale(&subject);
-        }
-        look_again
-    }
-
     fn forget_the_old(&mut self, inputs: &Inputs<'_>) {
         let gone = self.memory.forget_the_old(inputs.specs, inputs.world, inputs.now);
         if std::mem::take(&mut self.specs_changed) || gone {
             self.memory.forget_images(inputs.specs);
         }
-        self.cache
-            .retain(|env, _| inputs.specs.contains_key(env) || inputs.world.of(env).is_some());
+        let known = |env: &EnvName| inputs.specs.contains_key(env) || inputs.world.of(env).is_some();
+        self.memory.circuits.retain(known);
+        self.cache.retain(|env, _| known(env));
     }
 
     fn is_stale(
@@ -303,6 +283,7 @@ impl Brain {
             kept.remember_ports(desired, &held);
             claims.extend(claims_of(env, &held));
         }
+        self.memory.circuits.configure(env, accepted.map(AsRef::as_ref));
         let plan = plan::plan(&PlanInput {
             env,
             accepted: accepted.map(AsRef::as_ref),
@@ -317,7 +298,7 @@ impl Brain {
             now: inputs.now,
         });
         for step in &plan.steps {
-            self.memory.began(step, observed, inputs.now);
+            self.memory.began(env, step, observed, inputs.now);
         }
         if let Some(accepted) = accepted
             && plan.is_settled()
@@ -325,6 +306,7 @@ impl Brain {
         {
             kept.last_good = Some(accepted.desired.revision.clone());
         }
+        self.tell_circuits(env, &plan, inputs.now);
         let steps = plan.steps.clone();
         cached.accepted = accepted.cloned();
         cached.version = Some(observed.version);

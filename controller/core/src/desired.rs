@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backoff::Growth;
 use crate::ident::{EnvName, Hash, HostPort, Protocol, ResourceName, Revision, ServiceName};
+use crate::memory::breaker::Settings as BreakerSettings;
 
 /// One admitted environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub struct Desired {
     pub ports: PortPolicy,
     /// How failed containers are started again.
     pub restart: RestartPolicy,
+    /// When the engine is left alone for this environment; `None`: never.
+    #[serde(default)]
+    pub breaker: Option<BreakerSettings>,
     /// Whether named volumes go when the environment goes.
     pub delete_volumes: bool,
     /// Whether it is left as it is.

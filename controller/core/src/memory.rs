@@ -12,12 +12,15 @@ use crate::outcome::{Evidence, PortRefusal};
 use crate::plan::{Failure, PortKey, PortMap, Subject};
 use crate::time::Timestamp;
 
+pub mod breaker;
+pub mod circuits;
 pub mod expectation;
 pub mod fold;
 mod forget;
 pub mod notice;
 pub mod restart;
 
+pub use circuits::Circuits;
 pub use expectation::{Expectation, Proof};
 
 /// Memory of all environments on one engine.
@@ -41,6 +44,8 @@ pub struct Memory {
     pub not_ours: BTreeSet<ContainerId>,
     /// When services were started again after a failure, over all environments; those of the last minute.
     pub restarts: Vec<Timestamp>,
+    /// The breakers.
+    pub circuits: Circuits,
     /// Volumes that were created or found; one without our labels is never seen, and never ours to remove.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
 }
@@ -196,6 +201,8 @@ pub enum Blame {
 /// An act that has not come back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InFlight {
+    /// The environment it was planned for.
+    pub environment: EnvName,
     /// Its verb.
     pub verb: &'static str,
     /// Since when.

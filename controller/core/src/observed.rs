@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 pub mod world;
 
-pub use world::World;
+pub use world::{Away, World};
 
 /// One thing the eyes report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,13 @@ pub enum Sighting {
     OutOfMemory(ContainerId, Timestamp),
     /// The engine does not answer; everything known is from before this.
     Lost(Timestamp, String),
+    /// It still does not answer, after so many tries in a row.
+    Away {
+        /// Tries in a row without an answer, the first included.
+        tries: u32,
+        /// When it is tried next.
+        next: Option<Timestamp>,
+    },
     /// The engine answers again (the first time, too).
     Found(Timestamp),
 }

@@ -42,6 +42,15 @@ pub enum ActError {
     /// The outcome is unknown: it may have happened, or may happen later. A full list decides.
     #[error("outcome unknown: {0}")]
     Unknown(String),
+    /// There was no answer in time: it may have happened, or may happen later.
+    #[error("no answer in time: {0}")]
+    TimedOut(String),
+    /// The connection ended before the answer: it may have happened.
+    #[error("connection lost: {0}")]
+    ConnectionLost(String),
+    /// It was turned away because a breaker opened after it was decided on; nothing was sent.
+    #[error("circuit open")]
+    CircuitOpen,
     /// The engine was not reached; nothing was sent.
     #[error("engine unreachable: {0}")]
     Unreachable(String),
@@ -118,6 +127,16 @@ pub enum ActError {
     /// The engine refuses the request as it stands; repeating it is of no use.
     #[error("engine refused: {0}")]
     Rejected(String),
+}
+
+impl ActError {
+    /// It may have happened, or may happen later.
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(
+            self,
+            Self::Unknown(_) | Self::TimedOut(_) | Self::ConnectionLost(_)
+        )
+    }
 }
 
 /// What was seen right after the engine refused a host port.

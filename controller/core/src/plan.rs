@@ -18,6 +18,7 @@ use crate::time::Timestamp;
 
 mod act;
 mod cause;
+mod circuit;
 mod drift;
 pub mod forecast;
 pub mod image;
@@ -266,6 +267,7 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     stray::plan(input, &mut plan);
     restraint::apply(input, &mut plan);
     storm::hold_back(&mut plan, &input.memory.restarts, input.now);
+    circuit::hold_back(input, &mut plan);
     plan
 }
 

@@ -9,7 +9,7 @@ use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus}
 
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort};
-use crate::memory::{EnvMemory, Refused};
+use crate::memory::{Circuits, EnvMemory, Refused};
 use crate::observed::{Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{Plan, Subject};
@@ -28,6 +28,7 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
+pub use error::circuit::status as breaker;
 pub use error::{code_of, error_id};
 pub use port::env_file;
 pub use wait::words;
@@ -49,6 +50,8 @@ pub struct StatusInput<'a> {
     pub specs_gone: Option<&'a str>,
     /// The engine as last seen.
     pub engine: EngineView<'a>,
+    /// The breakers.
+    pub circuits: &'a Circuits,
     /// Recent times without an engine.
     pub outages: &'a [Outage],
     /// What of the environment is there.
@@ -132,7 +135,8 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .unwrap_or_default(),
         restarts_during_run: restarts_during_run(input),
         mode: input.mode,
-        stale: !input.engine.synced,
+        breaker: error::circuit::of_environment(input.circuits, input.env),
+        stale: !input.engine.synced || !input.circuits.engine().is_closed(),
         ..EnvironmentStatus::default()
     };
     status.as_of = match input.previous {

@@ -59,7 +59,7 @@ fn a_start_that_was_seen_before_its_answer_is_not_waited_for() {
     for before in [None, Some(5)] {
         let (mut memory, mut world) = (Memory::default(), World::default());
         world.apply(container(ContainerState::Created, before));
-        memory.began(&step, world.of(&env).unwrap(), Timestamp(10));
+        memory.began(&env, &step, world.of(&env).unwrap(), Timestamp(10));
         let mut late = memory.clone();
         late.fold(&step, &Ok(Done::Ok), &world, Timestamp(30));
         assert_eq!(late.expectations.len(), 1, "not seen yet, and so awaited");

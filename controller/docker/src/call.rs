@@ -46,7 +46,7 @@ pub(crate) async fn raw<T>(
             "no answer to an inspect within {} s",
             limit.as_secs()
         )))),
-        Err(_) => Err(Refusal::Sorted(ActError::Unknown(format!(
+        Err(_) => Err(Refusal::Sorted(ActError::TimedOut(format!(
             "no answer within {} s",
             limit.as_secs()
         )))),

@@ -108,7 +108,7 @@ pub(crate) fn transport(error: &Error) -> ActError {
         | Error::URLEncodedError { .. }
         | Error::UnsupportedURISchemeError { .. } => ActError::Rejected(chain(error)),
         // Everything else may have been carried out: cut connections, bodies that ended early or are not understood.
-        _ => ActError::Unknown(chain(error)),
+        _ => ActError::ConnectionLost(chain(error)),
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) connection: Connection,
     pub(crate) now: Clock,
     pub(crate) look_again: Notify,
+    pub(crate) reconnect: Notify,
     pub(crate) own_stops: OwnStops,
     pub(crate) grip: Grip,
     pub(crate) own: Own,
@@ -75,6 +76,7 @@ impl Docker {
                 connection: Connection::new(endpoint),
                 now,
                 look_again: Notify::new(),
+                reconnect: Notify::new(),
                 own_stops: OwnStops::default(),
                 grip: Grip::default(),
                 own: Own::default(),
@@ -116,6 +118,11 @@ impl Backend for Docker {
     fn look_again(&self) {
         // A permit is kept until somebody waits for it, and many permits are one.
         self.shared.look_again.notify_one();
+    }
+
+    fn reconnect(&self) {
+        // Nobody waits while the engine answers: a permit that was kept would end the next wait at once.
+        self.shared.reconnect.notify_waiters();
     }
 
     async fn act(&self, act: &Act, progress: &dyn Progress) -> Result<Done, ActError> {

@@ -78,7 +78,7 @@ impl Reader {
             } else {
                 match tokio::time::timeout(WRITE, parts.next()).await {
                     Ok(part) => part,
-                    Err(_) => Some(Err(ActError::Unknown(format!(
+                    Err(_) => Some(Err(ActError::TimedOut(format!(
                         "no log within {} s",
                         WRITE.as_secs()
                     )))),

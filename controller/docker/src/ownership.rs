@@ -214,7 +214,9 @@ fn is_inherited(labels: &BTreeMap<String, String>, image: &BTreeMap<String, Stri
 /// A look that fails has changed nothing, so its outcome is not unknown.
 fn nothing_done(refusal: Refusal) -> ActError {
     match refusal.into_error(Op::Inspect) {
-        ActError::Unknown(why) => ActError::Unreachable(why),
+        ActError::Unknown(why) | ActError::TimedOut(why) | ActError::ConnectionLost(why) => {
+            ActError::Unreachable(why)
+        }
         other => other,
     }
 }

@@ -42,6 +42,7 @@ pub(crate) fn sightings(shared: Arc<Shared>) -> impl Stream<Item = Sighting> + S
         known: Known::default(),
         session: None,
         attempt: 0,
+        misses: 0,
         reason: None,
     };
     stream::unfold(watcher, |mut watcher| async {
@@ -57,6 +58,8 @@ struct Watcher {
     session: Option<(Session, Timestamp)>,
     /// Tries to connect since the last session that worked.
     attempt: u32,
+    /// Tries in a row that found no engine.
+    misses: u32,
     /// Why the engine is away, as last told.
     reason: Option<String>,
 }
@@ -85,7 +88,7 @@ impl Watcher {
 
     async fn connect(&mut self) {
         if self.attempt > 0 {
-            wait(&self.shared, self.attempt).await;
+            wait(&self.shared, pause(&self.shared, self.attempt)).await;
         }
         self.attempt = self.attempt.saturating_add(1);
         match Session::open(&self.shared, &mut self.known, &mut self.queue).await {
@@ -93,10 +96,19 @@ impl Watcher {
                 let now = (self.shared.now)();
                 self.known.doubt_all();
                 self.reason = None;
+                self.misses = 0;
                 self.queue.push_front(Sighting::Found(now));
                 self.session = Some((session, now));
             }
-            Err(Lost(reason)) => self.lost(reason),
+            Err(Lost(reason)) => {
+                self.misses = self.misses.saturating_add(1);
+                self.lost(reason);
+                let next = (self.shared.now)() + pause(&self.shared, self.attempt);
+                self.queue.push_back(Sighting::Away {
+                    tries: self.misses,
+                    next: Some(next),
+                });
+            }
         }
     }
 
@@ -112,20 +124,29 @@ impl Watcher {
     }
 }
 
-/// Waits for the next try; a socket that comes (back) ends the wait.
-async fn wait(shared: &Shared, attempt: u32) {
-    let connection = &shared.connection;
-    let mut left = match attempt {
+/// How long the next try is waited for.
+fn pause(shared: &Shared, attempt: u32) -> Duration {
+    match attempt {
         0 | 1 => FIRST_RETRY,
         later => {
-            let key = connection.endpoint().to_string();
+            let key = shared.connection.endpoint().to_string();
             jittered(delay(Growth::Exponential, BASE, LONGEST, later - 1), &key, later)
         }
-    };
+    }
+}
+
+/// Waits for the next try; a socket that comes (back) ends the wait, and so does whoever asks for it.
+async fn wait(shared: &Shared, mut left: Duration) {
+    let connection = &shared.connection;
     let before = connection.socket_identity();
     while !left.is_zero() {
         let step = left.min(GLANCE);
-        tokio::time::sleep(step).await;
+        if tokio::time::timeout(step, shared.reconnect.notified())
+            .await
+            .is_ok()
+        {
+            return;
+        }
         left -= step;
         let socket = connection.socket_identity();
         if socket.is_some() && socket != before {

@@ -67,6 +67,8 @@ impl Backend for Fake {
 
     fn look_again(&self) {}
 
+    fn reconnect(&self) {}
+
     async fn act(&self, act: &Act, progress: &dyn Progress) -> Result<Done, ActError> {
         let now = self.acting.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);

@@ -77,6 +77,12 @@ pub enum Command {
         /// Environment.
         environment: EnvName,
     },
+    /// Try the engine at once although a breaker is open.
+    ResetBreaker {
+        /// One environment's; all of them and the engine's without.
+        #[serde(default)]
+        environment: Option<EnvName>,
+    },
     /// Run the same revision beside itself.
     Fork {
         /// Environment.
@@ -87,9 +93,10 @@ pub enum Command {
 }
 
 impl Command {
-    /// The environment it is about.
-    pub fn environment(&self) -> &EnvName {
-        match self {
+    /// The environment it is about; `None`: the whole controller.
+    pub fn environment(&self) -> Option<&EnvName> {
+        Some(match self {
+            Self::ResetBreaker { environment } => return environment.as_ref(),
             Self::Down { environment }
             | Self::Retry { environment }
             | Self::Hold { environment, .. }
@@ -99,7 +106,7 @@ impl Command {
             | Self::EndTest { environment, .. }
             | Self::Rollback { environment }
             | Self::Fork { environment, .. } => environment,
-        }
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::desired::Desired;
+use argus_core::ident::EnvName;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::{Act, Step, Subject, image};
 use argus_core::time::Timestamp;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::clock::Clock;
+use crate::gated::Openings;
 use crate::state::{StateDir, write_private};
 use crate::supervise::crew::{Crew, Lost};
 
@@ -43,6 +45,7 @@ pub struct Hands<B> {
     backend: Arc<B>,
     deadlines: Deadlines,
     gate: Gate,
+    openings: watch::Receiver<Openings>,
     board: watch::Sender<Board>,
     state: StateDir,
     archive: Archive,
@@ -52,12 +55,19 @@ pub struct Hands<B> {
 
 impl<B: Backend> Hands<B> {
     /// Hands on this engine.
-    pub fn new(backend: Arc<B>, deadlines: Deadlines, state: StateDir, clock: Clock) -> Self {
+    pub fn new(
+        backend: Arc<B>,
+        openings: watch::Receiver<Openings>,
+        deadlines: Deadlines,
+        state: StateDir,
+        clock: Clock,
+    ) -> Self {
         let (board, _) = watch::channel(Board::new());
         Self {
             backend,
             deadlines,
             gate: Gate::default(),
+            openings,
             board,
             archive: Archive::new(state.clone(), clock),
             state,
@@ -71,8 +81,8 @@ impl<B: Backend> Hands<B> {
         self.board.subscribe()
     }
 
-    /// Begins an act; its end comes through [`Hands::finished`].
-    pub fn begin(&mut self, step: Step) {
+    /// Begins an act that was decided on for this environment; its end comes through [`Hands::finished`].
+    pub fn begin(&mut self, env: &EnvName, step: Step) {
         let verb = step.act.verb();
         let span = tracing::info_span!("act", act = verb, subject = %step.subject, cause = %step.because);
         let (backend, gate) = (self.backend.clone(), self.gate.clone());
@@ -80,9 +90,14 @@ impl<B: Backend> Hands<B> {
         let deadline = self.deadlines.of(&step.act);
         let log = log_of(&step.act, &self.state);
         let act = step.act.clone();
+        let (openings, env) = (self.openings.clone(), env.clone());
+        let decided = openings.borrow().number(&env);
         let (archive, step_kept) = (self.archive.clone(), step.clone());
         let job = async move {
             let _permit = gate.enter(Class::of(&act)).await;
+            if openings.borrow().number(&env) != decided {
+                return Err(ActError::CircuitOpen);
+            }
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
             let outcome = match outcome {
                 Ok(Done::Evidence(found)) => Ok(Done::Evidence(archive.keep(&step_kept, found).await)),

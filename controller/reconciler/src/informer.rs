@@ -44,6 +44,10 @@ fn take(world: &mut World, sighting: Sighting) -> bool {
             tracing::warn!(reason, "engine does not answer");
             true
         }
+        Sighting::Away { tries, .. } => {
+            tracing::debug!(tries, "engine does not answer yet");
+            true
+        }
         Sighting::Found(_) => {
             tracing::info!("engine answers");
             true

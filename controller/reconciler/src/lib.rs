@@ -3,6 +3,7 @@
 pub mod clock;
 #[cfg(test)]
 mod fake;
+pub mod gated;
 pub mod handle;
 pub mod hands;
 pub mod identity;
@@ -20,6 +21,7 @@ pub mod status_writer;
 pub mod supervise;
 pub mod wishes;
 
+pub use gated::Gated;
 pub use handle::{Answer, Command, CommandError, Handle, TestReport};
 pub use hands::Deadlines;
 pub use outlook::{Mode, Outlook};

@@ -17,7 +17,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::handle::{Command, Request};
+use crate::gated::Openings;
+use crate::handle::{Answer, Command, CommandError, Request};
 use crate::hands::{Board, Finished, Hands};
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
@@ -52,6 +53,7 @@ pub(crate) struct Told {
     pub(crate) desires: watch::Sender<Arc<Desires>>,
     pub(crate) outlooks: watch::Sender<Arc<Outlook>>,
     pub(crate) remembered: watch::Sender<Remembered>,
+    pub(crate) openings: watch::Sender<Openings>,
 }
 
 /// The reconciler with all that it owns.
@@ -65,6 +67,7 @@ pub(crate) struct Reconciler<B> {
     wishes: Wishes,
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     told: Told,
+    circuits_version: u64,
 }
 
 #[derive(Debug)]
@@ -100,6 +103,7 @@ impl<B: Backend> Reconciler<B> {
             wishes,
             plans,
             told,
+            circuits_version: 0,
         }
     }
 
@@ -196,8 +200,12 @@ impl<B: Backend> Reconciler<B> {
                 now,
             },
         );
+        self.tell_openings();
         for step in turn.begin {
-            self.hands.begin(step);
+            let planned_for = self.brain.memory().in_flight.get(&step.subject);
+            if let Some(env) = planned_for.map(|flying| flying.environment.clone()) {
+                self.hands.begin(&env, step);
+            }
         }
         if turn.look_again {
             self.backend.look_again();
@@ -215,6 +223,18 @@ impl<B: Backend> Reconciler<B> {
         let world = self.facts.worlds.borrow().clone();
         self.brain
             .finished(&finished.step, &finished.outcome, &world, self.clock.now());
+        self.tell_openings();
+    }
+
+    /// The gate hears of an opening before anything else is handed out, or let through.
+    fn tell_openings(&mut self) {
+        let memory = self.brain.memory();
+        if std::mem::replace(&mut self.circuits_version, memory.circuits.version())
+            != memory.circuits.version()
+        {
+            let openings = Openings::of(&memory.circuits, memory.environments.keys());
+            self.told.openings.send_replace(openings);
+        }
     }
 
     fn obey(&mut self, request: Request) {
@@ -226,7 +246,10 @@ impl<B: Backend> Reconciler<B> {
             memory: self.brain.memory(),
             now: self.clock.now(),
         };
-        let result = self.wishes.obey(&request.command, facts);
+        let result = match &request.command {
+            Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
+            command => self.wishes.obey(command, facts),
+        };
         if result.is_ok() {
             match &request.command {
                 Command::Retry { environment } | Command::Rollback { environment } => {
@@ -238,6 +261,7 @@ impl<B: Backend> Reconciler<B> {
                     }
                 }
                 Command::Down { .. }
+                | Command::ResetBreaker { .. }
                 | Command::Hold { .. }
                 | Command::Resume { .. }
                 | Command::BeginTest { .. }
@@ -248,6 +272,22 @@ impl<B: Backend> Reconciler<B> {
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         // Whoever asked may have gone; the command stands.
         let _nobody_waits = request.reply.send(result);
+    }
+
+    /// An engine that is away is looked for at once, too.
+    fn reset_breaker(&mut self, environment: Option<&EnvName>) -> Result<Answer, CommandError> {
+        if let Some(env) = environment
+            && !self.told.desires.borrow().contains_key(env)
+        {
+            return Err(CommandError::Unknown(env.clone()));
+        }
+        if self.brain.reset_breaker(environment, self.clock.now()) {
+            self.backend.look_again();
+        }
+        if environment.is_none() {
+            self.backend.reconnect();
+        }
+        Ok(Answer::Done)
     }
 
     fn publish(&mut self) {

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::gated::{Gated, Openings};
 use crate::handle::{COMMANDS, Handle};
 use crate::hands::{Deadlines, Hands};
 use crate::lock::{Holder, Lock, host_name};
@@ -158,7 +159,12 @@ impl Controller {
             clean,
             "controller starts"
         );
-        let (backend, lock) = (Arc::new(backend), Arc::new(lock));
+        let (openings, openings_seen) = watch::channel(Openings::default());
+        // The one way to the engine from here on.
+        let (backend, lock) = (
+            Arc::new(Gated::new(backend, openings_seen.clone())),
+            Arc::new(lock),
+        );
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
         // Facts travel on watch channels, which hold the newest value and cannot fill.
@@ -194,22 +200,19 @@ impl Controller {
         };
         let eyes = (desires_seen, worlds_seen.clone());
         start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
-        supervisor.spawn_once(
-            "memory",
-            Importance::Critical,
-            keeper::run(state.memory_json(), remembered_seen),
-        );
-        supervisor.spawn_once(
-            "book",
-            Importance::Critical,
-            keeper::run(state.book_json(), kept_seen),
-        );
+        start_keepers(&supervisor, &state, remembered_seen, kept_seen);
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
             move || status_writer::run(state.clone(), view.clone(), outlooks.clone())
         });
         // It owns all memory: one that died in the middle of a turn is not to be trusted with another.
-        let hands = Hands::new(backend.clone(), options.deadlines, state.clone(), clock);
+        let hands = Hands::new(
+            backend.clone(),
+            openings_seen,
+            options.deadlines,
+            state.clone(),
+            clock,
+        );
         let facts = Facts {
             specs: specs_seen,
             worlds: worlds_seen,
@@ -221,6 +224,7 @@ impl Controller {
             desires,
             outlooks,
             remembered,
+            openings,
         };
         let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told);
         supervisor.spawn_once(
@@ -284,6 +288,19 @@ fn start_specs(
     supervisor.spawn("specs", Importance::Critical, move || {
         specs::run(rules.clone(), kept.clone(), books.clone(), clock, stop.clone())
     });
+}
+
+/// What outlives the process is written by those who are told of it.
+fn start_keepers(
+    supervisor: &Supervisor,
+    state: &StateDir,
+    remembered: watch::Receiver<Remembered>,
+    kept: watch::Receiver<Kept>,
+) {
+    let memory = keeper::run(state.memory_json(), remembered);
+    supervisor.spawn_once("memory", Importance::Critical, memory);
+    let book = keeper::run(state.book_json(), kept);
+    supervisor.spawn_once("book", Importance::Critical, book);
 }
 
 fn start_prober<B: Backend>(

@@ -13,7 +13,7 @@ use futures::stream::{BoxStream, select_all};
 
 use super::engine::Eyes;
 use super::target::Target;
-use super::{kept, output, status};
+use super::{breaker, kept, output, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::wire;
@@ -85,6 +85,7 @@ impl Logs {
     async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
         let docker = wire::docker(settings)?;
         let state = StateDir::at(settings.state.clone());
+        breaker::guard(&state)?;
         let mut sources = known(&state, env, service)?;
         if sources.is_empty() {
             sources = labelled(&Eyes::open(&docker, None).await?.world, env, service);

@@ -46,7 +46,10 @@ pub(crate) fn one(
     match format {
         Some(Format::Json) => output::json(&answer)?,
         Some(Format::Yaml) => output::yaml(&answer)?,
-        Some(Format::Name) => output::data(&format!("{}\n", command.environment()))?,
+        Some(Format::Name) => {
+            let name = command.environment().map_or("controller", |env| env.as_str());
+            output::data(&format!("{name}\n"))?;
+        }
         Some(Format::Table | Format::Wide) | None => output::data(&say(&answer))?,
     }
     Ok(Exit::Done)

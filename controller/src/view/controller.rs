@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use argus_backend::About as EngineAbout;
-use argus_core::status::spec_errors;
+use argus_core::status::{breaker, spec_errors};
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
-    Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Mode, RejectedSpec, STATUS_VERSION, Truth,
+    BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Mode, RejectedSpec,
+    STATUS_VERSION, Truth,
 };
 use argus_reconciler::Outlook;
 use tokio::sync::watch;
@@ -50,6 +51,7 @@ pub(super) fn status(
             version: engine.as_ref().map(|engine| engine.version.clone()),
             api_version: engine.map(|engine| engine.api_version),
         }),
+        breaker: Some(breaker(outlook.memory.circuits.engine(), BreakerScope::Engine)),
         environments: environments
             .iter()
             .map(|(name, status)| (name.clone(), status.phase))

@@ -153,9 +153,10 @@ impl ActionId {
             Self::RaiseTimeout => told("allow more time: `startPeriod`, `retries`, or `ARGUS_TIMEOUT_HEAVY`"),
             Self::Retry => shell("try again with the same inputs", "argus retry {env}"),
             Self::Wait => shell("wait until it is ready", "argus wait {env}"),
-            Self::ResetCircuit => {
-                told("wait for `retryAfter`: the circuit breaker tries the engine again by itself")
-            }
+            Self::ResetCircuit => shell(
+                "try the engine at once; by itself that is done after `retryAfter`",
+                "argus breaker reset",
+            ),
             Self::RunPreflight => shell("look at what the engine says of itself", "docker info"),
             Self::CleanOrphans => {
                 told("remove what dead runs left behind; it carries the label `argusai.managed`")

@@ -129,6 +129,8 @@ impl Backend for Sim {
         self.with(Engine::look_again);
     }
 
+    fn reconnect(&self) {}
+
     async fn act(&self, act: &Act, _progress: &dyn Progress) -> Result<Done, ActError> {
         let ticket = self.with(|engine, now| engine.begin(act, now));
         self.shared.wait(|state| state.answers.remove(&ticket)).await

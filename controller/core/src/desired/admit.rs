@@ -66,6 +66,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
     claims::look(&services, ports.strategy, to);
     needs::circles(&services, to);
     let restart = settings::restart(written, to);
+    let breaker = settings::breaker(written, to);
     let refused = complaints.iter().any(Complaint::is_error);
     let desired = network.filter(|_| known && !refused).map(|network| {
         let mut desired = Desired {
@@ -80,6 +81,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
                 .collect(),
             ports,
             restart,
+            breaker,
             hold: written.argus.hold,
             rollback: written
                 .argus

@@ -1,6 +1,6 @@
 //! What a file asks for that Argus carries and does not act on.
 
-use argus_crds::{Argus, CircuitBreaker, E2eSpec, Policy, Preflight};
+use argus_crds::{Argus, E2eSpec, Policy, Preflight};
 
 /// Said once in the status, in the order of the format.
 pub(super) fn of(written: &E2eSpec) -> Vec<String> {
@@ -45,10 +45,6 @@ pub(super) fn of(written: &E2eSpec) -> Vec<String> {
         (
             "resilience.network.verifyConnectivity",
             !resilience.network.verify_connectivity,
-        ),
-        (
-            "resilience.circuitBreaker",
-            resilience.circuit_breaker != CircuitBreaker::default(),
         ),
         ("argus.ttl", ttl.is_some()),
         ("argus.policy", *policy != Policy::default()),

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use argus_crds::{Complaint, E2eSpec, PortConflictStrategy, RestartBackoff, RestartMode};
+use argus_crds::{Complaint, E2eSpec, HumanDuration, PortConflictStrategy, RestartBackoff, RestartMode};
 
 use crate::backoff::Growth;
 use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
+use crate::memory::breaker::{LONGEST as LONGEST_COOLDOWN, Settings};
 
+/// A breaker that never rests is none.
+const SHORTEST_COOLDOWN: Duration = Duration::from_millis(100);
 /// The lowest port of a range: those below belong to the system.
 const LOWEST_PORT: u16 = 1024;
 /// The most restarts that a budget holds.
@@ -72,7 +75,6 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Complaint>) -> RestartPoli
         let message = "`window` is zero, so that no restart would ever count";
         to.push(Complaint::error("argus.restart.window", message).hint("write a time as in `5m`"));
     }
-    breaker(written, to);
     RestartPolicy {
         enabled: base.restart_on_failure,
         max_restarts: base.max_restarts,
@@ -92,11 +94,27 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Complaint>) -> RestartPoli
     }
 }
 
-fn breaker(written: &E2eSpec, to: &mut Vec<Complaint>) {
-    let threshold = written.resilience.circuit_breaker.failure_threshold;
+/// When the engine is left alone: `resilience.circuitBreaker`.
+pub(super) fn breaker(written: &E2eSpec, to: &mut Vec<Complaint>) -> Option<Settings> {
+    let asked = &written.resilience.circuit_breaker;
+    let threshold = asked.failure_threshold;
     if !(1..=20).contains(&threshold) {
         let message = format!("`failureThreshold` is {threshold}");
         let path = "resilience.circuitBreaker.failureThreshold";
         to.push(Complaint::error(path, message).hint("write a number from 1 to 20"));
     }
+    let cooldown = asked
+        .reset_timeout_ms
+        .get()
+        .clamp(SHORTEST_COOLDOWN, LONGEST_COOLDOWN);
+    if cooldown != asked.reset_timeout_ms.get() {
+        let message = format!(
+            "`resetTimeoutMs` is {}, {} is taken",
+            asked.reset_timeout_ms,
+            HumanDuration::from_millis(u64::try_from(cooldown.as_millis()).unwrap_or(u64::MAX))
+        );
+        let path = "resilience.circuitBreaker.resetTimeoutMs";
+        to.push(Complaint::warning(path, message).hint("write a time from `100ms` to `5m`"));
+    }
+    asked.enabled.then_some(Settings { threshold, cooldown })
 }

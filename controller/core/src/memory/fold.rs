@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backoff::{self, Growth};
-use crate::ident::ContainerId;
+use crate::ident::{ContainerId, EnvName};
 use crate::memory::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::memory::{Expectation, ImageMemory, InFlight, Memory, Proof, Refused};
 use crate::observed::{Observed, World};
@@ -13,11 +13,13 @@ use crate::time::Timestamp;
 
 impl Memory {
     /// A step was handed out, decided on what was seen then.
-    pub fn began(&mut self, step: &Step, observed: &Observed, now: Timestamp) {
+    pub fn began(&mut self, env: &EnvName, step: &Step, observed: &Observed, now: Timestamp) {
+        self.circuits.called(env, &step.subject);
         if let (Act::StartContainer { .. }, Cause::Restart { .. }) = (&step.act, &step.because) {
             self.restarts.push(now);
         }
         let flying = InFlight {
+            environment: env.clone(),
             verb: step.act.verb(),
             since: now,
             run_before: self.run_before(step, observed),
@@ -31,6 +33,10 @@ impl Memory {
     /// A step came back.
     pub fn fold(&mut self, step: &Step, outcome: &Result<Done, ActError>, world: &World, now: Timestamp) {
         let flew = self.in_flight.remove(&step.subject);
+        if let Some(flew) = &flew {
+            self.circuits
+                .heard(&flew.environment, &step.subject, outcome, now);
+        }
         match outcome {
             Ok(done) => {
                 let run_before = flew.and_then(|flew| flew.run_before);
@@ -131,6 +137,11 @@ impl Memory {
     }
 
     fn failed(&mut self, step: &Step, error: &ActError, world: &World, now: Timestamp) {
+        if *error == ActError::CircuitOpen {
+            // It was never begun.
+            self.never_began(step);
+            return;
+        }
         if let Act::KeepEvidence { number, .. } = &step.act {
             // It is asked for once: what cannot be had must not hold the restart up.
             let evidence = Evidence {
@@ -150,7 +161,7 @@ impl Memory {
             return;
         }
         if let Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. } = &step.act
-            && !matches!(error, ActError::Unknown(_))
+            && !error.is_outcome_unknown()
         {
             self.stopped_by_us.remove(id);
         }
@@ -183,6 +194,16 @@ impl Memory {
             return;
         }
         self.note_failure(&step.subject, step, error.clone(), now);
+    }
+
+    /// What was counted when it was handed out is taken back.
+    fn never_began(&mut self, step: &Step) {
+        if let Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. } = &step.act {
+            self.stopped_by_us.remove(id);
+        }
+        if let (Act::StartContainer { .. }, Cause::Restart { .. }) = (&step.act, &step.because) {
+            self.restarts.pop();
+        }
     }
 
     fn note_failure(&mut self, subject: &Subject, step: &Step, error: ActError, now: Timestamp) {
@@ -222,6 +243,8 @@ fn container_of(act: &Act) -> Option<&ContainerId> {
 fn knowledge_is_old(error: &ActError) -> bool {
     match error {
         ActError::Unknown(_)
+        | ActError::TimedOut(_)
+        | ActError::ConnectionLost(_)
         | ActError::Unreachable(_)
         | ActError::Engine(_)
         | ActError::Gone
@@ -229,7 +252,8 @@ fn knowledge_is_old(error: &ActError) -> bool {
         | ActError::NetworkInUse(_)
         | ActError::Busy(_)
         | ActError::NotOurs(_) => true,
-        ActError::NameTaken { .. }
+        ActError::CircuitOpen
+        | ActError::NameTaken { .. }
         | ActError::PortTaken(_)
         | ActError::ImageMissing
         | ActError::ImageNotFound(_)
@@ -255,7 +279,11 @@ impl Failure {
             Some(self.at + backoff::jittered(delay, key, self.attempts))
         };
         match &self.error {
-            ActError::Unknown(_) | ActError::Unreachable(_) | ActError::Engine(_) => grow(500, 60_000),
+            ActError::Unknown(_)
+            | ActError::TimedOut(_)
+            | ActError::ConnectionLost(_)
+            | ActError::Unreachable(_)
+            | ActError::Engine(_) => grow(500, 60_000),
             ActError::Gone | ActError::NetworkGone(_) | ActError::NetworkInUse(_) | ActError::Busy(_) => {
                 grow(500, 30_000)
             }
@@ -269,7 +297,7 @@ impl Failure {
                 Some(self.at + Duration::from_secs(10))
             }
             // Assignment decides about ports, the image's own subject about images.
-            ActError::PortTaken(_) | ActError::ImageMissing => Some(self.at),
+            ActError::PortTaken(_) | ActError::ImageMissing | ActError::CircuitOpen => Some(self.at),
             ActError::BuildFailed { .. }
             | ActError::EntrypointNotFound(_)
             | ActError::BadMount(_)

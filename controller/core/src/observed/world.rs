@@ -21,9 +21,21 @@ pub struct World {
     last_complete: u64,
     reachable: bool,
     unreachable_reason: String,
+    away: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
     /// Where versions come from: one row for all, because an environment that went and came back must not repeat one.
     changes: u64,
+}
+
+/// An engine that does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Away<'a> {
+    /// Tries in a row without an answer.
+    pub tries: u32,
+    /// When it is tried next.
+    pub next: Option<Timestamp>,
+    /// Why the last try failed.
+    pub reason: &'a str,
 }
 
 impl World {
@@ -48,9 +60,11 @@ impl World {
             Sighting::Stopped(id, at) => self.told(&id, |container| container.stopped_by_other = Some(at)),
             Sighting::OutOfMemory(id, at) => self.told(&id, |container| container.oom_at = Some(at)),
             Sighting::Lost(at, reason) => self.lost(at, reason),
+            Sighting::Away { tries, next } => self.away = Some((tries, next)),
             Sighting::Found(at) => {
                 self.reachable = true;
                 self.unreachable_reason.clear();
+                self.away = None;
                 if let Some(last) = self.outages.last_mut() {
                     last.until.get_or_insert(at);
                 }
@@ -216,6 +230,16 @@ impl World {
     /// Why it does not answer.
     pub fn unreachable_reason(&self) -> &str {
         &self.unreachable_reason
+    }
+
+    /// How an engine that does not answer is looked for; `None` while it answers, and before it was asked.
+    pub fn away(&self) -> Option<Away<'_>> {
+        let (tries, next) = self.away.filter(|_| !self.reachable)?;
+        Some(Away {
+            tries,
+            next,
+            reason: &self.unreachable_reason,
+        })
     }
 
     /// Recent times without an engine, oldest first.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::desired::Condition;
-use crate::ident::{HostPort, ResourceName, ServiceName};
+use crate::ident::{EnvName, HostPort, ResourceName, ServiceName};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
 
@@ -15,6 +15,22 @@ pub enum WaitingOn {
     Engine {
         /// Why.
         why: String,
+    },
+    /// A breaker is not closed: the engine is left alone, or tried with one other call.
+    Circuit {
+        /// It is the engine's own, not that of the environment.
+        engine: bool,
+        /// When it is tried again; `None` while it is tried.
+        until: Option<Timestamp>,
+        /// What was counted last.
+        why: String,
+    },
+    /// The engine came back, and another environment goes first.
+    Ramp {
+        /// Which.
+        environment: EnvName,
+        /// It goes alone until then at most.
+        until: Timestamp,
     },
     /// The spec folder has not been scanned completely yet.
     Specs,
@@ -188,9 +204,10 @@ impl WaitingOn {
             | Self::Name { until, .. }
             | Self::ByHand { until }
             | Self::Storm { until }
+            | Self::Ramp { until, .. }
             | Self::Deferred { until, .. }
             | Self::Stability { until } => Some(*until),
-            Self::Unhealthy { until } | Self::Held { until, .. } => *until,
+            Self::Unhealthy { until } | Self::Held { until, .. } | Self::Circuit { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs
             | Self::InFlight { .. }

@@ -130,8 +130,7 @@ fn engine_reachable(input: &StatusInput<'_>) -> State {
 
 fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
     let acting = input.plan.is_some_and(|plan| {
-        let moves =
-            |on: &WaitingOn| !is_final(on) && !matches!(on, WaitingOn::Engine { .. } | WaitingOn::Specs);
+        let moves = |on: &WaitingOn| !is_final(on) && !is_blind(on);
         !plan.steps.is_empty() || plan.waits.iter().any(|wait| moves(&wait.on))
     });
     match phase {
@@ -232,6 +231,14 @@ fn needs_a_person(on: &WaitingOn) -> bool {
             on,
             WaitingOn::Port { .. } | WaitingOn::Ports { .. } | WaitingOn::Name { .. }
         )
+}
+
+/// Nothing can be done about anything.
+pub(super) fn is_blind(on: &WaitingOn) -> bool {
+    matches!(
+        on,
+        WaitingOn::Engine { .. } | WaitingOn::Specs | WaitingOn::Circuit { .. }
+    )
 }
 
 /// Time alone does not end it.

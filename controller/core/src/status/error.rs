@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 use super::StatusInput;
 use super::wait::{holder, one_line};
 
+pub(crate) mod circuit;
 mod death;
 mod failure;
 mod flaky;
@@ -38,6 +39,17 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
                 .finish(StructuredError::new(Code::DockerUnavailable, message), input.now),
         );
     }
+    if let Some(tries) = input.circuits.tries_in_vain() {
+        let message = format!("the engine did not come back in {tries} attempts, and is looked for on");
+        errors.push(
+            Place::environment(input).finish(
+                StructuredError::new(Code::RetryExhausted, message)
+                    .details(json!({ "reason": input.engine.reason })),
+                input.now,
+            ),
+        );
+    }
+    errors.extend(circuit::of(input));
     let unwell = |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     errors.extend(
         services
@@ -105,7 +117,10 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         WaitingOn::Unhealthy { .. } => {
             of_last_death(input, place, memory).or_else(|| Some(of_probe(input, place)))
         }
-        WaitingOn::Engine { .. }
+        // Told once for the whole environment.
+        WaitingOn::Circuit { .. }
+        | WaitingOn::Engine { .. }
+        | WaitingOn::Ramp { .. }
         | WaitingOn::Specs
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
@@ -141,11 +156,13 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Halted { .. } => Some(Code::LoopHalted),
         WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
         WaitingOn::Held { .. } => Some(Code::Held),
+        WaitingOn::Circuit { .. } => Some(Code::CircuitOpen),
         WaitingOn::Backoff { .. }
         | WaitingOn::NotRestarted
         | WaitingOn::Storm { .. }
         | WaitingOn::Deferred { .. } => Some(Code::ContainerCrash),
         WaitingOn::Specs
+        | WaitingOn::Ramp { .. }
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
         | WaitingOn::Relist { .. }

@@ -3,7 +3,7 @@
 use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 
 use crate::desired::Criticality;
-use crate::plan::{Plan, Subject, WaitingOn};
+use crate::plan::{Plan, Subject};
 
 use super::{StatusInput, desired};
 
@@ -127,8 +127,10 @@ fn is_stuck(input: &StatusInput<'_>) -> bool {
 /// Something of it was made, or is being made.
 fn begun(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let held_back = |on: &WaitingOn| matches!(on, WaitingOn::Engine { .. } | WaitingOn::Specs);
     !plan.steps.is_empty()
         || !input.observed.containers.is_empty()
-        || plan.waits.iter().any(|wait| !held_back(&wait.on))
+        || plan
+            .waits
+            .iter()
+            .any(|wait| !super::condition::is_blind(&wait.on))
 }

@@ -16,7 +16,7 @@ use crate::desired::{
 };
 use crate::ident::{ContainerId, EnvName, Hash, HostPort, Protocol, ResourceName, ServiceName};
 use crate::labels;
-use crate::memory::{Death, EnvMemory, Refused, ServiceMemory};
+use crate::memory::{Circuits, Death, EnvMemory, Refused, ServiceMemory};
 use crate::observed::{Config, Container, ContainerState, Facts, Observed};
 use crate::orders::Orders;
 use crate::outcome::{ActError, PortOwner, PortRefusal};
@@ -97,6 +97,7 @@ struct Shop {
     progress: BTreeMap<Subject, String>,
     previous: Option<EnvironmentStatus>,
     orders: Orders,
+    circuits: Circuits,
     now: Timestamp,
 }
 
@@ -137,6 +138,7 @@ impl Shop {
             delete_volumes: false,
             hold: false,
             rollback: None,
+            breaker: Some(crate::memory::breaker::Settings::default()),
             notes: Vec::new(),
         };
         let key = |text: &str, port| PortKey {
@@ -169,6 +171,7 @@ impl Shop {
             progress: BTreeMap::new(),
             previous: None,
             orders: Orders::default(),
+            circuits: Circuits::default(),
             now: NOW,
         }
     }
@@ -274,6 +277,7 @@ impl Shop {
             rejected,
             warnings: &[],
             orders: &self.orders,
+            circuits: &self.circuits,
             outages: &[],
             specs_gone: self.specs_gone.as_deref(),
             engine: EngineView {
@@ -638,14 +642,10 @@ fn every_failed_call_has_its_code() {
             ActError::Unreachable(text()),
             Code::DockerUnavailable,
         ),
+        ("start-container", ActError::TimedOut(text()), Code::Timeout),
         (
             "start-container",
-            ActError::Unknown("deadline of 10s passed".to_owned()),
-            Code::Timeout,
-        ),
-        (
-            "start-container",
-            ActError::Unknown("connection reset".to_owned()),
+            ActError::ConnectionLost(text()),
             Code::ConnectionLost,
         ),
     ];

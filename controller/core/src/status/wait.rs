@@ -21,6 +21,8 @@ pub fn words(on: &WaitingOn) -> Told {
 fn reason(on: &WaitingOn) -> &'static str {
     match on {
         WaitingOn::Engine { .. } => "EngineNotReady",
+        WaitingOn::Circuit { .. } => "CircuitOpen",
+        WaitingOn::Ramp { .. } => "RampUp",
         WaitingOn::Specs => "SpecsNotScanned",
         WaitingOn::InFlight { .. } => "ActInFlight",
         WaitingOn::Effect { .. } => "EffectNotSeen",
@@ -57,6 +59,19 @@ fn message(on: &WaitingOn) -> String {
     match on {
         WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
         WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
+        WaitingOn::Circuit { engine, until, why } => {
+            let whose = if *engine { "the engine" } else { "this environment" };
+            match until {
+                Some(_) => format!(
+                    "the circuit breaker of {whose} is open, last failure: {}",
+                    one_line(why)
+                ),
+                None => format!("one call that tries whether the circuit breaker of {whose} may close"),
+            }
+        }
+        WaitingOn::Ramp { environment, .. } => {
+            format!("`{environment}`, which goes first after the engine came back")
+        }
         WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
         WaitingOn::InFlight { verb } => doing(verb).to_owned(),
         WaitingOn::Effect { verb, .. } => format!("the effect of `{verb}` is not seen yet"),

@@ -62,7 +62,7 @@ pub async fn within<T>(
     };
     match tokio::time::timeout(deadline, call).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(ActError::Unknown(format!(
+        Err(_) => Err(ActError::TimedOut(format!(
             "{verb} did not answer within {} s",
             deadline.as_secs_f32()
         ))),

@@ -16,11 +16,16 @@ fn hands(answers: &[(&'static str, Answer)]) -> (Hands<Fake>, Arc<Fake>, tempfil
     let fake = Arc::new(fake);
     let hands = Hands::new(
         fake.clone(),
+        watch::channel(Openings::default()).1,
         Deadlines::default(),
         state,
         Clock::virtual_from(Timestamp(1_000_000)),
     );
     (hands, fake, dir)
+}
+
+fn shop() -> EnvName {
+    EnvName::new("shop").unwrap()
 }
 
 fn id(text: &str) -> ContainerId {
@@ -66,10 +71,10 @@ async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome()
     ] {
         let (mut hands, _, _dir) = hands(&[(act.verb(), Answer::Never)]);
         let verb = act.verb();
-        hands.begin(step(act));
+        hands.begin(&shop(), step(act));
         let finished = hands.finished().await;
         let text = format!("{verb} did not answer within {seconds} s");
-        assert_eq!(finished.outcome, Err(ActError::Unknown(text)));
+        assert_eq!(finished.outcome, Err(ActError::TimedOut(text)));
         assert_eq!(finished.took.as_secs(), seconds);
     }
 }
@@ -77,7 +82,7 @@ async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome()
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_call_is_an_unknown_outcome() {
     let (mut hands, _, _dir) = hands(&[("start-container", Answer::Panic)]);
-    hands.begin(step(Act::StartContainer { id: id("a") }));
+    hands.begin(&shop(), step(Act::StartContainer { id: id("a") }));
     let finished = hands.finished().await;
     assert_eq!(
         finished.outcome,
@@ -91,13 +96,19 @@ async fn four_mutations_at_once_and_a_pull_beside_them() {
     let second = Answer::After(Duration::from_secs(1));
     let (mut hands, fake, _dir) = hands(&[("start-container", second), ("pull-image", Answer::Never)]);
     let board = hands.board();
-    hands.begin(step(Act::PullImage {
-        reference: "nginx:1".to_owned(),
-    }));
+    hands.begin(
+        &shop(),
+        step(Act::PullImage {
+            reference: "nginx:1".to_owned(),
+        }),
+    );
     for n in 0..10 {
-        hands.begin(step(Act::StartContainer {
-            id: id(&n.to_string()),
-        }));
+        hands.begin(
+            &shop(),
+            step(Act::StartContainer {
+                id: id(&n.to_string()),
+            }),
+        );
     }
     let mut longest = Duration::ZERO;
     for _ in 0..10 {
@@ -123,10 +134,46 @@ async fn four_mutations_at_once_and_a_pull_beside_them() {
 #[tokio::test]
 async fn what_a_pull_said_is_kept() {
     let (mut hands, _, dir) = hands(&[]);
-    hands.begin(step(Act::PullImage {
-        reference: "r.io/nginx:1".to_owned(),
-    }));
+    hands.begin(
+        &shop(),
+        step(Act::PullImage {
+            reference: "r.io/nginx:1".to_owned(),
+        }),
+    );
     assert_eq!(hands.finished().await.outcome, Ok(Done::Ok));
     let log = StateDir::at(dir.path().join("state")).build_log("r.io/nginx:1");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "begun\nended\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+    let mut fake = Fake::empty();
+    fake.answers = [("start-container", Answer::After(Duration::from_secs(1)))].into();
+    let fake = Arc::new(fake);
+    let (open, openings) = watch::channel(Openings::default());
+    let clock = Clock::virtual_from(Timestamp(1_000_000));
+    let mut hands = Hands::new(fake.clone(), openings, Deadlines::default(), state, clock);
+    for number in 0..10 {
+        let id = id(&format!("c{number}"));
+        hands.begin(&shop(), step(Act::StartContainer { id }));
+    }
+    let first = hands.finished().await;
+    assert_eq!(first.outcome, Ok(Done::Ok));
+    let mut circuits = argus_core::memory::Circuits::default();
+    let refused = Err(ActError::Unreachable("refused".to_owned()));
+    for _ in 0..5 {
+        circuits.heard(&shop(), &first.step.subject, &refused, clock.now());
+    }
+    open.send_replace(Openings::of(&circuits, [shop()].iter()));
+    let mut turned_back = 0;
+    for _ in 0..9 {
+        let finished = hands.finished().await;
+        turned_back += usize::from(finished.outcome == Err(ActError::CircuitOpen));
+    }
+    // Four permits: four have ended, four may be on their way, the rest was waiting.
+    assert!((2..=6).contains(&turned_back), "{turned_back} of 9");
+    hands.begin(&shop(), step(Act::StartContainer { id: id("probe") }));
+    assert_eq!(hands.finished().await.outcome, Ok(Done::Ok), "decided on since");
 }

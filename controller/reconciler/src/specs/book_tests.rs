@@ -33,6 +33,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         delete_volumes: false,
         hold: false,
         rollback: None,
+        breaker: Some(argus_core::memory::breaker::Settings::default()),
         notes: Vec::new(),
     }
 }

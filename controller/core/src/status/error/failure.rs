@@ -12,17 +12,9 @@ use crate::status::wait::{holder, one_line};
 /// The code of a failed call.
 pub fn code_of(error: &ActError) -> Code {
     match error {
-        ActError::Unknown(why) => {
-            let why = why.to_ascii_lowercase();
-            let timed = ["deadline", "timed out", "timeout"]
-                .iter()
-                .any(|word| why.contains(word));
-            if timed {
-                Code::Timeout
-            } else {
-                Code::ConnectionLost
-            }
-        }
+        ActError::TimedOut(_) => Code::Timeout,
+        ActError::ConnectionLost(_) => Code::ConnectionLost,
+        ActError::CircuitOpen => Code::CircuitOpen,
         ActError::Unreachable(_) | ActError::Engine(_) => Code::DockerUnavailable,
         ActError::NameTaken { .. } | ActError::NotOurs(_) => Code::NameConflict,
         ActError::PortTaken(refusal) => match refusal.owner {
@@ -40,6 +32,7 @@ pub fn code_of(error: &ActError) -> Code {
         ActError::EntrypointNotFound(_) => Code::EntrypointNotFound,
         ActError::BadMount(_)
         | ActError::StartFailed(_)
+        | ActError::Unknown(_)
         | ActError::Rejected(_)
         | ActError::NetworkGone(_) => Code::ContainerStartFailed,
         ActError::Gone | ActError::Busy(_) => Code::CleanupFailed,

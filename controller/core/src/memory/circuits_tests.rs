@@ -1,0 +1,192 @@
+//! What counts for which breaker, and how work begins again.
+
+use super::*;
+use crate::ident::ServiceName;
+use crate::observed::Sighting;
+
+fn env(name: &str) -> EnvName {
+    EnvName::new(name).unwrap()
+}
+
+fn subject(of: &str) -> Subject {
+    Subject::Service {
+        environment: env(of),
+        service: ServiceName::new("api").unwrap(),
+    }
+}
+
+fn reset() -> Result<Done, ActError> {
+    Err(ActError::ConnectionLost("reset by peer".to_owned()))
+}
+
+fn listed(world: &mut World) {
+    for sighting in [Sighting::ListBegan, Sighting::ListDone] {
+        world.apply(sighting);
+    }
+}
+
+fn up() -> World {
+    let mut world = World::default();
+    world.apply(Sighting::Found(Timestamp(0)));
+    listed(&mut world);
+    world
+}
+
+fn call(circuits: &mut Circuits, of: &str, outcome: &Result<Done, ActError>, now: i64) {
+    circuits.called(&env(of), &subject(of));
+    circuits.heard(&env(of), &subject(of), outcome, Timestamp(now));
+}
+
+#[test]
+fn what_one_resource_is_to_blame_for_opens_nothing() {
+    let innocent = [
+        Ok(Done::Ok),
+        Err(ActError::Unknown("500 about one container".to_owned())),
+        Err(ActError::TimedOut("a stop that hangs".to_owned())),
+        Err(ActError::Rejected("400".to_owned())),
+        Err(ActError::Gone),
+        Err(ActError::Busy("removal in progress".to_owned())),
+        Err(ActError::DiskFull("no space left".to_owned())),
+        Err(ActError::BuildFailed {
+            message: "RUN false".to_owned(),
+            log: String::new(),
+        }),
+        Err(ActError::CircuitOpen),
+    ];
+    for outcome in innocent {
+        let mut circuits = Circuits::default();
+        circuits.look(&up(), Timestamp(1));
+        for now in 0..20 {
+            call(&mut circuits, "shop", &outcome, now);
+        }
+        assert_eq!(circuits.bars(&env("shop"), Timestamp(20)), None, "{outcome:?}");
+        assert!(circuits.engine().is_closed(), "{outcome:?}");
+    }
+}
+
+#[test]
+fn five_failures_in_a_row_open_it_for_the_environment_and_for_the_engine() {
+    for outcome in [
+        reset(),
+        Err(ActError::Engine("502".to_owned())),
+        Err(ActError::Unreachable("refused".to_owned())),
+    ] {
+        let mut circuits = Circuits::default();
+        circuits.look(&up(), Timestamp(1));
+        for now in 0..4 {
+            call(&mut circuits, "shop", &outcome, now);
+            assert_eq!(circuits.bars(&env("shop"), Timestamp(now)), None);
+        }
+        call(&mut circuits, "shop", &outcome, 4);
+        for of in ["shop", "other"] {
+            let bars = circuits.bars(&env(of), Timestamp(5));
+            assert!(
+                matches!(bars, Some(WaitingOn::Circuit { engine: true, .. })),
+                "{bars:?}"
+            );
+        }
+        assert!(!circuits.of(&env("shop")).unwrap().is_closed());
+        assert_eq!(circuits.of(&env("other")), None);
+    }
+}
+
+#[test]
+fn an_environment_that_fails_among_others_that_do_not_is_left_alone_by_itself() {
+    let mut circuits = Circuits::default();
+    circuits.look(&up(), Timestamp(1));
+    for now in 0..5 {
+        call(&mut circuits, "shop", &reset(), now);
+        call(&mut circuits, "other", &Ok(Done::Ok), now);
+    }
+    let bars = circuits.bars(&env("shop"), Timestamp(5));
+    assert!(
+        matches!(
+            bars,
+            Some(WaitingOn::Circuit {
+                engine: false,
+                until: Some(_),
+                ..
+            })
+        ),
+        "{bars:?}"
+    );
+    assert_eq!(circuits.bars(&env("other"), Timestamp(5)), None);
+    assert!(circuits.openings(&env("shop")) > circuits.openings(&env("other")));
+}
+
+#[test]
+fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back() {
+    let mut world = up();
+    let mut circuits = Circuits::default();
+    world.apply(Sighting::Lost(Timestamp(1), "connection refused".to_owned()));
+    for tries in 1..=12 {
+        let next = Some(Timestamp(i64::from(tries) * 1000));
+        world.apply(Sighting::Away { tries, next });
+        circuits.look(&world, Timestamp(i64::from(tries) * 1000 - 500));
+        assert_eq!(circuits.engine().is_closed(), tries < PINGS, "{tries}");
+        assert_eq!(circuits.tries_in_vain(), (tries >= TRIES).then_some(tries));
+    }
+    assert_eq!(circuits.engine().openings(), 1, "one outage is one opening");
+    world.apply(Sighting::Found(Timestamp(20_000)));
+    assert!(circuits.look(&world, Timestamp(20_000)), "a list is wanted");
+    assert!(
+        circuits.bars(&env("a"), Timestamp(20_000)).is_some(),
+        "before the list"
+    );
+    listed(&mut world);
+    circuits.look(&world, Timestamp(20_010));
+    assert_eq!(circuits.bars(&env("a"), Timestamp(20_010)), None);
+    assert!(circuits.one_only(&env("a")).is_some());
+    circuits.called(&env("a"), &subject("a"));
+    assert!(
+        circuits.bars(&env("b"), Timestamp(20_011)).is_some(),
+        "one probe only"
+    );
+    circuits.heard(&env("a"), &subject("a"), &Ok(Done::Ok), Timestamp(20_020));
+    let ramp = circuits.bars(&env("b"), Timestamp(20_021));
+    assert!(matches!(ramp, Some(WaitingOn::Ramp { .. })), "{ramp:?}");
+    assert_eq!(
+        circuits.bars(&env("a"), Timestamp(20_021)),
+        None,
+        "the first goes on"
+    );
+    assert!(
+        circuits.planned(&env("a"), true, Timestamp(20_022)),
+        "then the others may"
+    );
+    assert_eq!(circuits.bars(&env("b"), Timestamp(20_023)), None);
+}
+
+#[test]
+fn nobody_waits_for_the_first_environment_for_long() {
+    let mut circuits = Circuits {
+        ramp: Some(Ramp {
+            first: env("a"),
+            until: Timestamp(5_000),
+        }),
+        ..Circuits::default()
+    };
+    assert!(circuits.bars(&env("b"), Timestamp(4_999)).is_some());
+    assert_eq!(circuits.wake_at(), Some(Timestamp(5_000)));
+    circuits.look(&up(), Timestamp(5_000));
+    assert_eq!(circuits.bars(&env("b"), Timestamp(5_000)), None);
+}
+
+#[test]
+fn a_reset_tries_it_at_once_and_an_engine_that_is_away_stays_away() {
+    let mut circuits = Circuits::default();
+    let mut world = up();
+    circuits.look(&world, Timestamp(1));
+    for now in 0..5 {
+        call(&mut circuits, "shop", &reset(), now);
+    }
+    assert!(circuits.reset(None, Timestamp(6)));
+    listed(&mut world);
+    circuits.look(&world, Timestamp(7));
+    assert_eq!(circuits.bars(&env("shop"), Timestamp(7)), None);
+    world.apply(Sighting::Lost(Timestamp(8), "gone".to_owned()));
+    world.apply(Sighting::Away { tries: 3, next: None });
+    circuits.look(&world, Timestamp(8));
+    circuits.reset(None, Timestamp(9));
+    assert!(matches!(circuits.engine().state(), State::Open { .. }));
+}

@@ -1,0 +1,201 @@
+//! An engine that fails or is gone: left alone, said at once, tried by one call, and found again.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use argus_tests::proxy::Fault;
+use argus_tests::stage::{LIMIT, engine, incarnations, running, shop, text};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions};
+use serde_json::Value;
+
+fn proxied<'e>(engine: &'e PrivateEngine, name: &str) -> (Proxy, Controller<'e>) {
+    let proxy = Proxy::start(&engine.scratch(name).join("p.sock"), &engine.socket());
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            host: Some(proxy.host()),
+            ..RunOptions::default()
+        },
+    );
+    (proxy, argus)
+}
+
+/// What a command prints, as JSON, whatever its exit code; errors go to stderr.
+fn json(argus: &Controller<'_>, words: &[&str]) -> (Option<i32>, Value) {
+    let output = argus.cli(&[words, &["-o", "json"]].concat());
+    let text = if output.stdout.is_empty() {
+        output.stderr
+    } else {
+        output.stdout
+    };
+    let value = serde_json::from_slice(&text);
+    let value = value.unwrap_or_else(|_| panic!("{words:?}: {}", String::from_utf8_lossy(&text)));
+    (output.status.code(), value)
+}
+
+fn error<'v>(status: &'v Value, code: &str) -> Option<&'v Value> {
+    let errors = status["errors"].as_array()?;
+    errors.iter().find(|error| error["code"] == code)
+}
+
+#[test]
+fn a_start_that_fails_in_the_middle_opens_the_breaker_and_goes_on_when_it_is_reset() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "breaker");
+    let class = "POST /containers/*/start";
+    proxy.inject(class, Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
+    argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("breaker", 18400, "one")));
+    let open = argus.wait_status("breaker", LIMIT, "says that its breaker is open", |now| {
+        now["breaker"]["state"] == "open" && error(now, "CIRCUIT_OPEN").is_some()
+    });
+    let told = error(&open, "CIRCUIT_OPEN").expect("looked for above");
+    assert_eq!(told["details"]["breaker"]["scope"], "environment", "{told:#}");
+    assert_eq!(
+        told["details"]["cleanupPending"], true,
+        "a container is created and not started"
+    );
+    assert!(
+        told["details"]["pending"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty()),
+        "{told:#}"
+    );
+    let after = told["retryAfter"].as_u64().expect("when it is tried again");
+    assert!(
+        (100..=140).contains(&after),
+        "two minutes, 15 % more or less: {after}"
+    );
+    let names: Vec<_> = told["remedies"]
+        .as_array()
+        .expect("remedies")
+        .iter()
+        .filter_map(|remedy| remedy["command"].as_str())
+        .collect();
+    assert!(names.contains(&"argus breaker reset"), "{names:?}");
+
+    let (exit, breakers) = json(&argus, &["breaker", "status"]);
+    assert_eq!(exit, Some(0));
+    assert_eq!(breakers["breaker"]["state"], "open", "{breakers:#}");
+    assert_eq!(breakers["engine"]["state"], "closed", "{breakers:#}");
+    assert!(
+        text(&breakers["breaker"]["lastFailure"]).contains("connection"),
+        "{breakers:#}"
+    );
+
+    proxy.reset_counts();
+    engine.docker_ok(&["rm", "-f", "breaker-db"]);
+    argus.wait_status("breaker", LIMIT, "has seen what is gone", |now| {
+        Controller::service(now, "db")["containerId"].is_null()
+    });
+    assert_eq!(proxy.writes(), [], "nothing is changed while it is open");
+
+    proxy.heal();
+    let (exit, _) = json(&argus, &["breaker", "reset", "breaker"]);
+    assert_eq!(exit, Some(0));
+    let ready = argus.wait_ready("breaker", LIMIT);
+    assert_eq!(ready["breaker"]["state"], "closed", "{:#}", ready["breaker"]);
+    let history: Vec<_> = ready["breaker"]["history"]
+        .as_array()
+        .expect("history")
+        .iter()
+        .map(|change| text(&change["to"]))
+        .collect();
+    assert_eq!(history, ["open", "halfOpen", "closed"]);
+    assert!(error(&ready, "CIRCUIT_OPEN").is_none());
+    assert_eq!(incarnations(engine, "breaker").len(), 3, "no copy of a service");
+}
+
+#[test]
+fn a_breaker_that_is_open_closes_by_itself_after_one_call() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "probe");
+    proxy.inject("POST /containers/create", Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 2, resetTimeoutMs: 1500 } }\n";
+    argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("probe", 18410, "one")));
+    argus.wait_status("probe", LIMIT, "was tried by one call in vain", |now| {
+        now["breaker"]["openings"].as_u64() >= Some(2)
+    });
+    proxy.heal();
+    let ready = argus.wait_ready("probe", LIMIT);
+    let history: Vec<_> = ready["breaker"]["history"]
+        .as_array()
+        .expect("history")
+        .iter()
+        .map(|change| text(&change["to"]))
+        .collect();
+    let rounds = history.len() / 2;
+    let expected = ["open", "halfOpen"].repeat(rounds);
+    assert_eq!(
+        history[..history.len() - 1],
+        expected,
+        "each time one call was let through"
+    );
+    assert_eq!(history.last().map(String::as_str), Some("closed"));
+}
+
+#[test]
+fn an_engine_that_is_gone_is_said_at_once_and_found_again_without_a_restart() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "gone");
+    argus.write_spec("e2e.yaml", &shop("gone", 18420, "one"));
+    argus.wait_ready("gone", LIMIT);
+    let before = incarnations(engine, "gone");
+    proxy.refuse();
+    argus.wait_until(LIMIT, "the engine's breaker is open", || {
+        (argus.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    let status = argus.status("gone");
+    assert_eq!(status["stale"], true);
+    assert_eq!(status["breaker"]["scope"], "engine");
+    let (exit, refused) = json(&argus, &["breaker", "status", "gone"]);
+    assert_eq!(
+        (exit, refused["engine"]["state"].as_str()),
+        (Some(0), Some("open"))
+    );
+    let logs = argus.cli(&["logs", "gone", "db"]);
+    assert_eq!(
+        logs.status.code(),
+        Some(4),
+        "{}",
+        String::from_utf8_lossy(&logs.stderr)
+    );
+    let said = String::from_utf8_lossy(&logs.stderr).into_owned();
+    assert!(
+        said.contains("circuit breaker") && said.contains("argus breaker reset"),
+        "{said}"
+    );
+    proxy.heal();
+    let (exit, _) = json(&argus, &["breaker", "reset"]);
+    assert_eq!(exit, Some(0));
+    argus.wait_status("gone", LIMIT, "is fresh and Ready again", |now| {
+        now["phase"] == "Ready" && now["stale"] != true
+    });
+    assert_eq!(incarnations(engine, "gone"), before, "nothing was restarted");
+    engine.docker_ok(&["rm", "-f", "gone-api"]);
+    argus.wait_until(LIMIT, "work goes on", || {
+        running(engine, "gone-api").then_some(())
+    });
+}
+
+#[test]
+fn an_engine_that_hangs_is_named_and_outlived() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "hang");
+    argus.write_spec("e2e.yaml", &shop("hang", 18430, "one"));
+    argus.wait_ready("hang", LIMIT);
+    let before = incarnations(engine, "hang");
+    proxy.hang();
+    argus.wait_until(LIMIT, "the engine's breaker is open", || {
+        (argus.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    let controller = argus.controller_status();
+    assert!(
+        error(&controller, "DOCKER_UNAVAILABLE").is_some(),
+        "{controller:#}"
+    );
+    proxy.heal();
+    argus.cli(&["breaker", "reset"]);
+    argus.wait_status("hang", LIMIT, "is fresh and Ready again", |now| {
+        now["phase"] == "Ready" && now["stale"] != true
+    });
+    assert_eq!(incarnations(engine, "hang"), before, "nothing was restarted");
+}
