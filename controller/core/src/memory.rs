@@ -17,8 +17,10 @@ pub mod fold;
 mod forget;
 pub mod notice;
 pub mod restart;
+mod well;
 
 pub use expectation::{Expectation, Proof};
+pub use well::Well;
 
 /// Memory of all environments on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,6 +89,8 @@ pub struct ServiceMemory {
     pub forgiven: Option<(ContainerId, Option<Timestamp>)>,
     /// Since when it is stopped or paused by somebody else.
     pub by_hand: Option<Timestamp>,
+    /// The run that its probe calls healthy, as long as it does.
+    pub well: Option<Well>,
 }
 
 /// One failure: an end of a container that nobody asked for, or a probe that failed past its retries.
@@ -130,6 +134,9 @@ pub struct Death {
     /// A later run was seen.
     #[serde(default)]
     pub answered: bool,
+    /// How long the run was healthy before it failed; `None` where nothing but running is asked of it.
+    #[serde(default)]
+    pub well_for: Option<Duration>,
 }
 
 impl Death {
@@ -150,6 +157,7 @@ impl Death {
             probe_said: Vec::new(),
             evidence: None,
             answered: false,
+            well_for: None,
         }
     }
 

@@ -7,7 +7,9 @@ use crate::diagnose::Ending;
 use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
 use crate::labels;
 use crate::memory::expectation::is_up;
-use crate::memory::{Blame, Death, Disturbance, EnvMemory, ImageMemory, Memory, ServiceMemory, restart};
+use crate::memory::{
+    Blame, Death, Disturbance, EnvMemory, ImageMemory, Memory, ServiceMemory, restart, well,
+};
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{PortKey, Subject, ready};
@@ -192,14 +194,14 @@ impl Watcher<'_> {
             // It came to itself.
             (Verdict::Healthy, Some(open)) => open.answered = true,
             (Verdict::Unhealthy, None) if !forgiven => {
-                let ending = Ending::Unhealthy;
-                push(kept, container, self.context.now, ending);
+                self.push(kept, container, self.context.now, Ending::Unhealthy);
                 if let Some(death) = kept.deaths.iter_mut().find(|d| d.number == kept.incarnation) {
                     death.probe_said = self.said(container);
                 }
             }
             (Verdict::Starting | Verdict::Healthy | Verdict::Unhealthy, _) => {}
         }
+        well::note(kept, container, verdict, self.context.now);
     }
 
     /// What the probe said last, ours or the engine's own.
@@ -242,8 +244,29 @@ impl Watcher<'_> {
             return;
         }
         if !is_forgiven(kept, container) {
-            push(kept, container, at, Ending::Exited);
+            self.push(kept, container, at, Ending::Exited);
         }
+    }
+
+    fn push(&self, kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: Ending) {
+        let Some(facts) = &container.facts else { return };
+        kept.incarnation += 1;
+        kept.deaths.push(Death {
+            started_at: facts.started_at,
+            exit_code: facts.exit_code,
+            oom_killed: facts.oom_killed,
+            oom_event: container.oom_at.is_some(),
+            ending,
+            hash: container.owner().and_then(|owner| owner.spec_hash),
+            number: kept.incarnation,
+            memory_limit: Some(facts.config.memory).filter(|limit| *limit > 0),
+            error: facts.error.clone(),
+            well_for: well::before(kept, self.service, container, ending, self.context.now),
+            ..Death::of(container.id.clone(), at)
+        });
+        kept.deaths.sort_by_key(|death| death.at);
+        let surplus = kept.deaths.len().saturating_sub(DEATHS_KEPT);
+        kept.deaths.drain(..surplus);
     }
 
     /// A failure during a test goes into the test's report.
@@ -280,26 +303,6 @@ fn is_forgiven(kept: &ServiceMemory, container: &Container) -> bool {
     kept.forgiven
         .as_ref()
         .is_some_and(|(id, run)| *id == container.id && *run == started_at)
-}
-
-fn push(kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: Ending) {
-    let Some(facts) = &container.facts else { return };
-    kept.incarnation += 1;
-    kept.deaths.push(Death {
-        started_at: facts.started_at,
-        exit_code: facts.exit_code,
-        oom_killed: facts.oom_killed,
-        oom_event: container.oom_at.is_some(),
-        ending,
-        hash: container.owner().and_then(|owner| owner.spec_hash),
-        number: kept.incarnation,
-        memory_limit: Some(facts.config.memory).filter(|limit| *limit > 0),
-        error: facts.error.clone(),
-        ..Death::of(container.id.clone(), at)
-    });
-    kept.deaths.sort_by_key(|death| death.at);
-    let surplus = kept.deaths.len().saturating_sub(DEATHS_KEPT);
-    kept.deaths.drain(..surplus);
 }
 
 /// Ports that the memory lost (a new state directory) are told by the labels of what runs.
