@@ -198,3 +198,27 @@ fn what_has_no_probe_is_forgiven_by_running() {
     }
     assert!(matches!(story.verdict(), Restart::At(_, 1)));
 }
+
+#[test]
+fn an_unhealthy_run_that_goes_on_is_a_failure_again_after_a_retry() {
+    let mut story = Story::probed();
+    let started = story.now;
+    story.container(ContainerState::Running, started, None);
+    story.later(130);
+    story.says(Verdict::Unhealthy);
+    assert_eq!(story.kept().deaths.len(), 1);
+    let desired = story.accepted.desired.clone();
+    story.memory.forget_failures(&env(), &desired);
+    assert!(story.kept().deaths.is_empty());
+    story.later(1);
+    story.look();
+    let deaths = &story.kept().deaths;
+    assert_eq!((deaths.len(), deaths[0].number), (1, 2));
+    // And what ended before the retry is forgiven.
+    let mut story = Story::of("");
+    story.container(ContainerState::Exited, started, Some((started, 1)));
+    assert_eq!(story.kept().deaths.len(), 1);
+    story.memory.forget_failures(&env(), &desired);
+    story.look();
+    assert!(story.kept().deaths.is_empty());
+}

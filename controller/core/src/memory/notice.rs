@@ -104,7 +104,11 @@ impl Memory {
             .retain(|key, known| *known == ImageMemory::Present || !images.contains(key));
         if let Some(memory) = self.environments.get_mut(env) {
             for service in memory.services.values_mut() {
-                let last = service.deaths.last();
+                // A run that goes on unhealthy has not ended: it fails anew, and is dealt with anew.
+                let last = service
+                    .deaths
+                    .last()
+                    .filter(|death| death.ending == Ending::Exited);
                 service.forgiven = last.map(|death| (death.container.clone(), death.started_at));
                 service.deaths.clear();
                 service.flips.clear();
@@ -183,7 +187,6 @@ impl Watcher<'_> {
         }
         kept.verdict = Some(verdict);
         let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
-        let forgiven = is_forgiven(kept, container);
         let open = kept.deaths.last_mut().filter(|last| {
             last.ending == Ending::Unhealthy
                 && !last.answered
@@ -193,7 +196,7 @@ impl Watcher<'_> {
         match (verdict, open) {
             // It came to itself.
             (Verdict::Healthy, Some(open)) => open.answered = true,
-            (Verdict::Unhealthy, None) if !forgiven => {
+            (Verdict::Unhealthy, None) => {
                 self.push(kept, container, self.context.now, Ending::Unhealthy);
                 if let Some(death) = kept.deaths.iter_mut().find(|d| d.number == kept.incarnation) {
                     death.probe_said = self.said(container);
