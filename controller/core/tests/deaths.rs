@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::diagnose::{self, Ending, Kind};
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
 use argus_core::memory::notice::Context;
@@ -14,6 +15,7 @@ use argus_core::memory::restart::{self, Verdict as Restart};
 use argus_core::memory::{Memory, ServiceMemory};
 use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Outage, Sighting, World};
 use argus_core::orders::Orders;
+use argus_core::outcome::Evidence;
 use argus_core::probe::{Health, HealthBook, Verdict};
 use argus_core::time::Timestamp;
 
@@ -221,4 +223,31 @@ fn an_unhealthy_run_that_goes_on_is_a_failure_again_after_a_retry() {
     story.memory.forget_failures(&env(), &desired);
     story.look();
     assert!(story.kept().deaths.is_empty());
+}
+
+#[test]
+fn an_unhealthy_run_that_ends_by_itself_is_the_same_failure_with_another_end() {
+    let mut story = Story::probed();
+    let started = story.now;
+    story.container(ContainerState::Running, started, None);
+    story.later(130);
+    story.says(Verdict::Unhealthy);
+    story.kept().deaths[0].evidence = Some(Evidence::default());
+    let ended = story.later(1);
+    story.containers.get_mut("c1").unwrap().oom_at = Some(ended);
+    let oom_at = story.containers["c1"].oom_at;
+    story.container(ContainerState::Exited, started, Some((ended, 137)));
+    story.containers.get_mut("c1").unwrap().oom_at = oom_at;
+    story.look();
+    let deaths = &story.kept().deaths;
+    assert_eq!(deaths.len(), 1, "{deaths:?}");
+    let death = &deaths[0];
+    assert_eq!(
+        (death.ending, death.exit_code, death.at),
+        (Ending::Exited, 137, ended)
+    );
+    assert_eq!(diagnose::kind(death), Kind::OutOfMemory);
+    assert_eq!(death.number, 1);
+    assert!(death.evidence.is_none(), "what it left is taken again");
+    assert_eq!(death.probe_said, ["503"]);
 }

@@ -239,11 +239,17 @@ impl Watcher<'_> {
                 || (same_run && (death.ending == Ending::Exited || !death.answered))
         });
         if let Some(known) = known {
-            // The engine may set its flag after it told of the end, and so may the event come.
-            if known.ending == Ending::Exited {
-                known.oom_killed |= facts.oom_killed;
-                known.oom_event |= container.oom_at.is_some();
+            if known.ending == Ending::Unhealthy {
+                // It did not wait for its restart: how it ended tells more than that it was unhealthy.
+                known.ending = Ending::Exited;
+                known.at = at;
+                known.exit_code = facts.exit_code;
+                known.error.clone_from(&facts.error);
+                known.evidence = None;
             }
+            // The engine may set its flag after it told of the end, and so may the event come.
+            known.oom_killed |= facts.oom_killed;
+            known.oom_event |= container.oom_at.is_some();
             return;
         }
         if !is_forgiven(kept, container) {
