@@ -134,6 +134,9 @@ pub struct Death {
     /// A later run was seen.
     #[serde(default)]
     pub answered: bool,
+    /// Its probe found it healthy again before anything was done.
+    #[serde(default)]
+    pub recovered: bool,
     /// How long the run was healthy before it failed; `None` where nothing but running is asked of it.
     #[serde(default)]
     pub well_for: Option<Duration>,
@@ -157,6 +160,7 @@ impl Death {
             probe_said: Vec::new(),
             evidence: None,
             answered: false,
+            recovered: false,
             well_for: None,
         }
     }

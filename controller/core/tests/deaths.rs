@@ -251,3 +251,70 @@ fn an_unhealthy_run_that_ends_by_itself_is_the_same_failure_with_another_end() {
     assert!(death.evidence.is_none(), "what it left is taken again");
     assert_eq!(death.probe_said, ["503"]);
 }
+
+fn with_last_words(story: &mut Story, words: &str) {
+    let kept = story.kept();
+    let last = kept.deaths.last_mut().unwrap();
+    last.evidence = Some(Evidence {
+        stderr: vec![words.to_owned()],
+        ..Evidence::default()
+    });
+}
+
+#[test]
+fn what_ran_for_long_in_between_made_progress_and_is_not_halted() {
+    for (minutes, halted) in [(1, true), (24 * 60, false)] {
+        let mut story = Story::of("");
+        for _ in 0..3 {
+            let started = story.now;
+            story.container(ContainerState::Running, started, None);
+            let ended = story.later(minutes * 60);
+            story.container(ContainerState::Exited, started, Some((ended, 1)));
+            with_last_words(&mut story, "connection reset by peer");
+            story.later(8);
+        }
+        let found = matches!(story.verdict(), Restart::Halted(_));
+        assert_eq!(found, halted, "{minutes} min: {:?}", story.verdict());
+    }
+}
+
+#[test]
+fn what_came_to_itself_or_fell_with_the_engine_repeats_nothing() {
+    let mut story = Story::of("");
+    for round in 0..3 {
+        let started = story.now;
+        story.container(ContainerState::Running, started, None);
+        let ended = story.later(5);
+        if round < 2 {
+            story.outages.push(Outage {
+                from: ended,
+                until: Some(ended),
+            });
+        }
+        story.container(ContainerState::Exited, started, Some((ended, 1)));
+        with_last_words(&mut story, "terminated");
+        story.later(60);
+    }
+    assert!(
+        matches!(story.verdict(), Restart::At(_, 1)),
+        "{:?}",
+        story.verdict()
+    );
+    let mut story = Story::probed();
+    let started = story.now;
+    story.container(ContainerState::Running, started, None);
+    for _ in 0..3 {
+        story.later(100);
+        story.says(Verdict::Unhealthy);
+        with_last_words(&mut story, "slow query");
+        if story.kept().deaths.len() < 3 {
+            story.later(1);
+            story.says(Verdict::Healthy);
+        }
+    }
+    assert!(
+        matches!(story.verdict(), Restart::At(..)),
+        "{:?}",
+        story.verdict()
+    );
+}

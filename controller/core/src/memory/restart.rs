@@ -51,7 +51,9 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], fli
     if !policy.enabled || policy.mode == SpentMode::Never {
         return Verdict::Stay;
     }
-    let repetitions = diagnose::repetitions(deaths);
+    // What the engine did, and what it got over by itself, is no repetition.
+    let own = |death: &&Death| !death.recovered && !engine_caused(death, outages);
+    let repetitions = diagnose::repetitions(deaths.iter().filter(own));
     if repetitions >= diagnose::HALT_AFTER {
         return Verdict::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
