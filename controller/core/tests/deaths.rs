@@ -318,3 +318,26 @@ fn what_came_to_itself_or_fell_with_the_engine_repeats_nothing() {
         story.verdict()
     );
 }
+
+#[test]
+fn what_a_probe_found_on_the_way_into_an_outage_is_no_failure() {
+    let mut story = Story::probed();
+    let started = story.now;
+    story.container(ContainerState::Running, started, None);
+    story.later(60);
+    story.says(Verdict::Healthy);
+    let cut = story.later(60);
+    story.outages.push(Outage {
+        from: cut,
+        until: Some(cut + Duration::from_secs(30)),
+    });
+    // The engine was hanging before its loss was noticed, and the verdict is still on the table when it is back.
+    story.now = cut - Duration::from_secs(5);
+    story.says(Verdict::Unhealthy);
+    story.now = cut + Duration::from_secs(31);
+    story.look();
+    assert_eq!(story.kept().deaths, []);
+    // Found again afterwards it is one.
+    story.says(Verdict::Unhealthy);
+    assert_eq!(story.kept().deaths.len(), 1);
+}

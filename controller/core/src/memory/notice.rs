@@ -176,7 +176,8 @@ impl Watcher<'_> {
         if container.state != ContainerState::Running || self.service.one_shot {
             return;
         }
-        let decided = ready::verdict(self.service.probe.as_ref(), container, self.context.health);
+        let (health, outages) = (self.context.health, self.context.outages);
+        let decided = ready::verdict(self.service.probe.as_ref(), container, health, outages);
         let Some(verdict) = decided.filter(|verdict| *verdict != Verdict::Starting) else {
             return;
         };

@@ -113,6 +113,13 @@ pub fn around_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
     })
 }
 
+/// Whether something happened while an engine was away, or so shortly before that it was hanging already.
+pub fn into_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
+    outages
+        .iter()
+        .any(|outage| at >= outage.from - BEFORE_OUTAGE && outage.until.is_none_or(|until| at < until))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
