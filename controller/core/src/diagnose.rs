@@ -100,11 +100,10 @@ pub enum Ran {
     UnderAMinute,
     /// Less than ten minutes.
     Minutes,
-    /// Longer.
-    Long,
 }
 
-/// The fingerprint of a failure; `None` where it said nothing, because silence does not show that it is the same again.
+/// The fingerprint of a failure; `None` where it said nothing, because silence does not show that it is the same again,
+/// and where it ran for ten minutes, because that is progress.
 pub fn fingerprint(death: &Death) -> Option<Fingerprint> {
     let last = death.evidence.as_ref()?.stderr.last()?;
     let line = normalised(last);
@@ -116,7 +115,7 @@ pub fn fingerprint(death: &Death) -> Option<Fingerprint> {
     } else if ran < Duration::from_secs(600) {
         Ran::Minutes
     } else {
-        Ran::Long
+        return None;
     };
     (!line.is_empty()).then_some(Fingerprint {
         exit_code: death.exit_code,
@@ -126,12 +125,14 @@ pub fn fingerprint(death: &Death) -> Option<Fingerprint> {
 }
 
 /// How often in a row the last of these failed in the same way.
-pub fn repetitions(deaths: &[Death]) -> usize {
-    let Some(last) = deaths.last().and_then(fingerprint) else {
+pub fn repetitions<'a>(deaths: impl DoubleEndedIterator<Item = &'a Death>) -> usize {
+    let mut newest_first = deaths.rev().map(fingerprint);
+    let Some(last) = newest_first.next().flatten() else {
         return 0;
     };
-    let same = |death: &&Death| fingerprint(death).as_ref() == Some(&last);
-    deaths.iter().rev().take_while(same).count()
+    1 + newest_first
+        .take_while(|found| found.as_ref() == Some(&last))
+        .count()
 }
 
 /// A line without what differs from run to run: numbers, addresses, times, ids.
@@ -254,10 +255,10 @@ mod tests {
             (&["", "", ""], 0),
             (&[], 0),
         ] {
-            assert_eq!(repetitions(&row(lines)), expected, "{lines:?}");
+            assert_eq!(repetitions(row(lines).iter()), expected, "{lines:?}");
         }
         let mut other_code = row(&["a", "a", "a"]);
         other_code[1].exit_code = 2;
-        assert_eq!(repetitions(&other_code), 1);
+        assert_eq!(repetitions(other_code.iter()), 1);
     }
 }

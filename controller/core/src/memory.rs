@@ -19,9 +19,11 @@ pub mod fold;
 mod forget;
 pub mod notice;
 pub mod restart;
+mod well;
 
 pub use circuits::Circuits;
 pub use expectation::{Expectation, Proof};
+pub use well::Well;
 
 /// Memory of all environments on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,6 +94,8 @@ pub struct ServiceMemory {
     pub forgiven: Option<(ContainerId, Option<Timestamp>)>,
     /// Since when it is stopped or paused by somebody else.
     pub by_hand: Option<Timestamp>,
+    /// The run that its probe calls healthy, as long as it does.
+    pub well: Option<Well>,
 }
 
 /// One failure: an end of a container that nobody asked for, or a probe that failed past its retries.
@@ -135,6 +139,12 @@ pub struct Death {
     /// A later run was seen.
     #[serde(default)]
     pub answered: bool,
+    /// Its probe found it healthy again before anything was done.
+    #[serde(default)]
+    pub recovered: bool,
+    /// How long the run was healthy before it failed; `None` where nothing but running is asked of it.
+    #[serde(default)]
+    pub well_for: Option<Duration>,
 }
 
 impl Death {
@@ -155,6 +165,8 @@ impl Death {
             probe_said: Vec::new(),
             evidence: None,
             answered: false,
+            recovered: false,
+            well_for: None,
         }
     }
 

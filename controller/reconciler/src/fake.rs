@@ -27,7 +27,7 @@ pub(crate) enum Answer {
 pub(crate) struct Fake {
     sightings: Mutex<Option<BoxStream<'static, Sighting>>>,
     pub(crate) answers: BTreeMap<&'static str, Answer>,
-    /// Exit codes of exec probes, the last one for ever.
+    /// Exit codes of exec probes, the last one for ever; a negative one is a call that cannot be made.
     pub(crate) exits: Mutex<Vec<i64>>,
     acting: AtomicUsize,
     pub(crate) most: AtomicUsize,
@@ -99,6 +99,9 @@ impl Backend for Fake {
         } else {
             exits.first().copied().unwrap_or(0)
         };
+        if exit_code < 0 {
+            return Err(ActError::Unreachable("nobody listens".to_owned()));
+        }
         Ok(ExecResult {
             exit_code,
             output: "said".to_owned(),

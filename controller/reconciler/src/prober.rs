@@ -44,6 +44,8 @@ struct Prober<B> {
     heap: Heap,
     crew: Crew<(ContainerId, u64), Answer>,
     generations: u64,
+    /// The engine answers: without it a bad answer says nothing of a service.
+    here: bool,
 }
 
 /// Probes until it is stopped.
@@ -64,6 +66,7 @@ pub async fn run<B: Backend>(
         heap: Heap::default(),
         crew,
         generations: 0,
+        here: false,
     };
     loop {
         {
@@ -71,12 +74,14 @@ pub async fn run<B: Backend>(
                 desires.borrow_and_update().clone(),
                 worlds.borrow_and_update().clone(),
             );
+            prober.meet(world.reachable());
             prober.aim(target::wanted(&desires, &world, places));
         }
         prober.fire();
         prober.publish(&healths);
         // With all probes under way the next end wakes us, not the heap.
-        let wake = prober.heap.next_at().filter(|_| prober.crew.len() < AT_ONCE);
+        let may_ask = prober.here && prober.crew.len() < AT_ONCE;
+        let wake = prober.heap.next_at().filter(|_| may_ask);
         let ended = tokio::select! {
             () = stop.cancelled() => return,
             changed = desires.changed() => if changed.is_err() { return } else { None },
@@ -126,10 +131,25 @@ impl<B: Backend> Prober<B> {
         }
     }
 
-    /// Starts the probes that are due.
+    /// Once the engine is back, everything is asked anew at once; what was asked before that is void.
+    fn meet(&mut self, here: bool) {
+        let now = self.clock.now();
+        if here && !self.here {
+            for (id, run) in &mut self.runs {
+                self.generations += 1;
+                run.generation = self.generations;
+                run.row.begin_anew();
+                self.heap.push(now, id.clone(), run.generation);
+            }
+        }
+        self.here = here;
+    }
+
+    /// Starts the probes that are due, if there is an engine.
     fn fire(&mut self) {
         let now = self.clock.now();
-        while self.crew.len() < AT_ONCE
+        while self.here
+            && self.crew.len() < AT_ONCE
             && let Some((id, generation)) = self.heap.pop_due(now)
         {
             let Some(run) = self.runs.get(&id).filter(|run| run.generation == generation) else {
@@ -147,6 +167,9 @@ impl<B: Backend> Prober<B> {
         let Some(run) = self.runs.get_mut(&id).filter(|run| run.generation == generation) else {
             return;
         };
+        if !self.here {
+            return;
+        }
         let answer = answer.unwrap_or_else(|lost| Answer::bad(format!("the probe itself failed: {lost:?}")));
         if run.row.take(&run.target.probe, answer, now)
             && let Some(health) = run.row.health()

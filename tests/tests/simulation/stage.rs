@@ -200,6 +200,11 @@ impl Stage {
     /// The probes of whatever is seen running say healthy after a while.
     fn probe(&mut self) {
         let now = self.now;
+        if !self.world.reachable() {
+            // Nobody is asked without an engine, and what seemed bad is asked anew after it.
+            self.health.retain(|_, health| health.verdict == Verdict::Healthy);
+            return;
+        }
         for container in self.world.containers() {
             let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
             if container.state != ContainerState::Running || started_at.is_none() {

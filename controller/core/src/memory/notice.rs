@@ -7,7 +7,9 @@ use crate::diagnose::Ending;
 use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
 use crate::labels;
 use crate::memory::expectation::is_up;
-use crate::memory::{Blame, Death, Disturbance, EnvMemory, ImageMemory, Memory, ServiceMemory, restart};
+use crate::memory::{
+    Blame, Death, Disturbance, EnvMemory, ImageMemory, Memory, ServiceMemory, restart, well,
+};
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{PortKey, Subject, ready};
@@ -102,7 +104,11 @@ impl Memory {
             .retain(|key, known| *known == ImageMemory::Present || !images.contains(key));
         if let Some(memory) = self.environments.get_mut(env) {
             for service in memory.services.values_mut() {
-                let last = service.deaths.last();
+                // A run that goes on unhealthy has not ended: it fails anew, and is dealt with anew.
+                let last = service
+                    .deaths
+                    .last()
+                    .filter(|death| death.ending == Ending::Exited);
                 service.forgiven = last.map(|death| (death.container.clone(), death.started_at));
                 service.deaths.clear();
                 service.flips.clear();
@@ -170,7 +176,8 @@ impl Watcher<'_> {
         if container.state != ContainerState::Running || self.service.one_shot {
             return;
         }
-        let decided = ready::verdict(self.service.probe.as_ref(), container, self.context.health);
+        let (health, outages) = (self.context.health, self.context.outages);
+        let decided = ready::verdict(self.service.probe.as_ref(), container, health, outages);
         let Some(verdict) = decided.filter(|verdict| *verdict != Verdict::Starting) else {
             return;
         };
@@ -181,7 +188,6 @@ impl Watcher<'_> {
         }
         kept.verdict = Some(verdict);
         let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
-        let forgiven = is_forgiven(kept, container);
         let open = kept.deaths.last_mut().filter(|last| {
             last.ending == Ending::Unhealthy
                 && !last.answered
@@ -190,16 +196,16 @@ impl Watcher<'_> {
         });
         match (verdict, open) {
             // It came to itself.
-            (Verdict::Healthy, Some(open)) => open.answered = true,
-            (Verdict::Unhealthy, None) if !forgiven => {
-                let ending = Ending::Unhealthy;
-                push(kept, container, self.context.now, ending);
+            (Verdict::Healthy, Some(open)) => (open.answered, open.recovered) = (true, true),
+            (Verdict::Unhealthy, None) => {
+                self.push(kept, container, self.context.now, Ending::Unhealthy);
                 if let Some(death) = kept.deaths.iter_mut().find(|d| d.number == kept.incarnation) {
                     death.probe_said = self.said(container);
                 }
             }
             (Verdict::Starting | Verdict::Healthy | Verdict::Unhealthy, _) => {}
         }
+        well::note(kept, container, verdict, self.context.now);
     }
 
     /// What the probe said last, ours or the engine's own.
@@ -234,16 +240,43 @@ impl Watcher<'_> {
                 || (same_run && (death.ending == Ending::Exited || !death.answered))
         });
         if let Some(known) = known {
-            // The engine may set its flag after it told of the end, and so may the event come.
-            if known.ending == Ending::Exited {
-                known.oom_killed |= facts.oom_killed;
-                known.oom_event |= container.oom_at.is_some();
+            if known.ending == Ending::Unhealthy {
+                // It did not wait for its restart: how it ended tells more than that it was unhealthy.
+                known.ending = Ending::Exited;
+                known.at = at;
+                known.exit_code = facts.exit_code;
+                known.error.clone_from(&facts.error);
+                known.evidence = None;
             }
+            // The engine may set its flag after it told of the end, and so may the event come.
+            known.oom_killed |= facts.oom_killed;
+            known.oom_event |= container.oom_at.is_some();
             return;
         }
         if !is_forgiven(kept, container) {
-            push(kept, container, at, Ending::Exited);
+            self.push(kept, container, at, Ending::Exited);
         }
+    }
+
+    fn push(&self, kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: Ending) {
+        let Some(facts) = &container.facts else { return };
+        kept.incarnation += 1;
+        kept.deaths.push(Death {
+            started_at: facts.started_at,
+            exit_code: facts.exit_code,
+            oom_killed: facts.oom_killed,
+            oom_event: container.oom_at.is_some(),
+            ending,
+            hash: container.owner().and_then(|owner| owner.spec_hash),
+            number: kept.incarnation,
+            memory_limit: Some(facts.config.memory).filter(|limit| *limit > 0),
+            error: facts.error.clone(),
+            well_for: well::before(kept, self.service, container, ending, self.context.now),
+            ..Death::of(container.id.clone(), at)
+        });
+        kept.deaths.sort_by_key(|death| death.at);
+        let surplus = kept.deaths.len().saturating_sub(DEATHS_KEPT);
+        kept.deaths.drain(..surplus);
     }
 
     /// A failure during a test goes into the test's report.
@@ -280,26 +313,6 @@ fn is_forgiven(kept: &ServiceMemory, container: &Container) -> bool {
     kept.forgiven
         .as_ref()
         .is_some_and(|(id, run)| *id == container.id && *run == started_at)
-}
-
-fn push(kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: Ending) {
-    let Some(facts) = &container.facts else { return };
-    kept.incarnation += 1;
-    kept.deaths.push(Death {
-        started_at: facts.started_at,
-        exit_code: facts.exit_code,
-        oom_killed: facts.oom_killed,
-        oom_event: container.oom_at.is_some(),
-        ending,
-        hash: container.owner().and_then(|owner| owner.spec_hash),
-        number: kept.incarnation,
-        memory_limit: Some(facts.config.memory).filter(|limit| *limit > 0),
-        error: facts.error.clone(),
-        ..Death::of(container.id.clone(), at)
-    });
-    kept.deaths.sort_by_key(|death| death.at);
-    let surplus = kept.deaths.len().saturating_sub(DEATHS_KEPT);
-    kept.deaths.drain(..surplus);
 }
 
 /// Ports that the memory lost (a new state directory) are told by the labels of what runs.

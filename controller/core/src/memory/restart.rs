@@ -51,19 +51,29 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], fli
     if !policy.enabled || policy.mode == SpentMode::Never {
         return Verdict::Stay;
     }
-    let repetitions = diagnose::repetitions(deaths);
+    // What the engine did, and what it got over by itself, is no repetition.
+    let own = |death: &&Death| !death.recovered && !engine_caused(death, outages);
+    let repetitions = diagnose::repetitions(deaths.iter().filter(own));
     if repetitions >= diagnose::HALT_AFTER {
         return Verdict::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
     let since = last.at - policy.window;
-    // A run that was long enough forgives everything before it.
+    // A run that was well for long enough forgives everything before it.
     let forgiven = deaths
         .iter()
-        .rposition(|death| death.ran_for() >= policy.reset_after)
+        .rposition(|death| was_well_for(death) >= policy.reset_after)
         .unwrap_or(0);
-    let counted = deaths[forgiven..]
+    // Where health is asked for, time alone forgives nothing: a probe may take longer than the window to fail.
+    let asked_since = deaths
         .iter()
-        .filter(|death| death.at >= since && !engine_caused(death, outages))
+        .rposition(|death| death.well_for.is_none())
+        .unwrap_or(0);
+    let counted = deaths
+        .iter()
+        .enumerate()
+        .skip(forgiven)
+        .filter(|(at, death)| *at >= asked_since || death.at >= since)
+        .filter(|(_, death)| !engine_caused(death, outages))
         .count();
     let attempt = u32::try_from(counted).unwrap_or(u32::MAX);
     if attempt > policy.max_restarts {
@@ -76,6 +86,11 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], fli
     let damped = attempt.saturating_add(u32::try_from(flapping(flips, last.at)).unwrap_or(u32::MAX));
     let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, damped);
     Verdict::At(last.at + delay, attempt)
+}
+
+/// How long a run was as it should be: healthy, or running where nothing else is asked.
+fn was_well_for(death: &Death) -> Duration {
+    death.well_for.unwrap_or_else(|| death.ran_for())
 }
 
 /// By how many changes of mind within ten minutes a probe is beyond what is normal.
@@ -96,6 +111,13 @@ pub fn around_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
         let ended = outage.until.is_some_and(|until| at > until + AFTER_OUTAGE);
         at >= outage.from - BEFORE_OUTAGE && !ended
     })
+}
+
+/// Whether something happened while an engine was away, or so shortly before that it was hanging already.
+pub fn into_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
+    outages
+        .iter()
+        .any(|outage| at >= outage.from - BEFORE_OUTAGE && outage.until.is_none_or(|until| at < until))
 }
 
 #[cfg(test)]

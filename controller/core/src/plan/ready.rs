@@ -3,7 +3,8 @@
 use super::{PlanInput, WaitingOn, drift};
 use crate::desired::{Condition, Probe, ProbeKind, Service};
 use crate::ident::ServiceName;
-use crate::observed::{Container, ContainerState, EngineHealthStatus};
+use crate::memory::restart;
+use crate::observed::{Container, ContainerState, EngineHealthStatus, Outage};
 use crate::probe::{HealthBook, Verdict};
 
 /// The container that is what its service shall be now.
@@ -32,7 +33,14 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
 
 /// The verdict on a running container: by its probe, or by the image's own check where no probe is asked for.
 /// `None`: running is enough.
-pub(crate) fn verdict(probe: Option<&Probe>, container: &Container, health: &HealthBook) -> Option<Verdict> {
+///
+/// What a probe of ours found on the way into an outage is not decided: it is asked anew when the engine is back.
+pub(crate) fn verdict(
+    probe: Option<&Probe>,
+    container: &Container,
+    health: &HealthBook,
+    outages: &[Outage],
+) -> Option<Verdict> {
     let facts = container.facts.as_ref();
     let started_at = facts.and_then(|facts| facts.started_at);
     let by_engine = match probe.map(|probe| &probe.kind) {
@@ -42,7 +50,10 @@ pub(crate) fn verdict(probe: Option<&Probe>, container: &Container, health: &Hea
     if !by_engine {
         let seen = health
             .get(&container.id)
-            .filter(|seen| seen.started_at == started_at || started_at.is_none());
+            .filter(|seen| seen.started_at == started_at || started_at.is_none())
+            .filter(|seen| {
+                seen.verdict != Verdict::Unhealthy || !restart::into_an_outage(seen.since, outages)
+            });
         return Some(seen.map_or(Verdict::Starting, |seen| seen.verdict));
     }
     match facts.and_then(|facts| facts.health.as_ref()) {
@@ -89,7 +100,7 @@ fn has_come(input: &PlanInput<'_>, other: &Service, condition: Condition) -> boo
         Condition::Healthy => {
             done || (running
                 && !other.one_shot
-                && verdict(other.probe.as_ref(), container, input.health)
+                && verdict(other.probe.as_ref(), container, input.health, input.outages)
                     .is_none_or(|verdict| verdict == Verdict::Healthy))
         }
     }

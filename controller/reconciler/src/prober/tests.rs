@@ -281,3 +281,60 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
         .await
         .unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
+    let clock = Clock::virtual_from(Timestamp(1_000_000));
+    let fake = Arc::new(Fake::empty());
+    *fake.exits.lock().unwrap() = vec![0];
+    let here = world(ContainerState::Running, 900_000);
+    let mut away = here.clone();
+    away.apply(Sighting::Lost(Timestamp(1_000_000), "cut".to_owned()));
+    let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
+    let (worlds, worlds_seen) = watch::channel(Arc::new(here.clone()));
+    let (healths, mut seen) = watch::channel(Arc::<HealthBook>::default());
+    let stop = CancellationToken::new();
+    let places = Places {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let prober = super::run(
+        fake.clone(),
+        specs_seen,
+        worlds_seen,
+        healths,
+        places,
+        clock,
+        stop.clone(),
+    );
+    let story = async {
+        let id = ContainerId::new("c").unwrap();
+        let mut decided = async |wanted: Option<Verdict>| {
+            let is = |book: &Arc<HealthBook>| book.get(&id).map(|health| health.verdict) == wanted;
+            seen.wait_for(is).await.unwrap();
+            clock.now().since(Timestamp(1_000_000)).as_secs()
+        };
+        assert_eq!(decided(Some(Verdict::Healthy)).await, 0);
+        *fake.exits.lock().unwrap() = vec![-1];
+        worlds.send_replace(Arc::new(away.clone()));
+        let unhealthy = decided(Some(Verdict::Unhealthy));
+        let judged = tokio::time::timeout(Duration::from_secs(600), unhealthy).await;
+        assert!(judged.is_err(), "it is judged by questions that nobody could put");
+        // It is asked at once, and has all its retries.
+        *fake.exits.lock().unwrap() = vec![1];
+        worlds.send_replace(Arc::new(here.clone()));
+        assert_eq!(decided(Some(Verdict::Unhealthy)).await, 610);
+        // What was found on the way into an outage is found anew.
+        worlds.send_replace(Arc::new(away.clone()));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        worlds.send_replace(Arc::new(here.clone()));
+        assert_eq!(decided(Some(Verdict::Starting)).await, 670);
+        *fake.exits.lock().unwrap() = vec![0];
+        assert_eq!(decided(Some(Verdict::Healthy)).await, 670);
+        stop.cancel();
+    };
+    let both = async { tokio::join!(prober, story) };
+    tokio::time::timeout(Duration::from_secs(3_600), both)
+        .await
+        .unwrap();
+}

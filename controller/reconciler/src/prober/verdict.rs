@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Longest output that is kept.
 const OUTPUT: usize = 4 * 1024;
 
-/// One question that cannot be put is an accident, so many in a row are a failure.
+/// One question that cannot be put is an accident; so many in a row, and no fewer than its retries, are a failure.
 const MISSES: u32 = 3;
 /// Outputs that are kept for the evidence.
 const RECENT: usize = 5;
@@ -126,21 +126,26 @@ impl Row {
         self.remember(&answer);
         let before = self.health.as_ref().map(|health| health.verdict);
         let current = before.unwrap_or(Verdict::Starting);
-        self.misses = if answer.asked { 0 } else { self.misses + 1 };
+        // Probes are quick while it starts: a bad answer counts once an interval, as with the engine's own checks.
+        let counts = current != Verdict::Starting || now >= self.counted_at + probe.interval;
+        if answer.asked {
+            self.misses = 0;
+        }
         if answer.good {
             self.goods = self.goods.saturating_add(1);
             self.bads = 0;
         } else if answer.asked {
             self.goods = 0;
-            // Probes are quick while it starts: a bad answer counts once an interval, as with the engine's own checks.
-            if current != Verdict::Starting || now >= self.counted_at + probe.interval {
-                self.bads = self.bads.saturating_add(1);
-                self.counted_at = now;
-            }
+            self.bads = self.bads.saturating_add(u32::from(counts));
+        } else {
+            self.misses = self.misses.saturating_add(u32::from(counts));
+        }
+        if counts && !answer.good {
+            self.counted_at = now;
         }
         let verdict = if answer.good && self.goods >= probe.success_threshold.max(1) {
             Verdict::Healthy
-        } else if self.bads >= probe.retries.max(1) || self.misses >= MISSES {
+        } else if self.bads >= probe.retries.max(1) || self.misses >= probe.retries.max(MISSES) {
             Verdict::Unhealthy
         } else {
             current
@@ -164,6 +169,15 @@ impl Row {
             unsteady,
         });
         true
+    }
+
+    /// The engine was away: what failed on the way into that says nothing, and is to be found anew.
+    pub fn begin_anew(&mut self) {
+        (self.bads, self.misses, self.pause) = (0, 0, FIRST);
+        self.health = self
+            .health
+            .take()
+            .filter(|health| health.verdict != Verdict::Unhealthy);
     }
 
     fn remember(&mut self, answer: &Answer) {
@@ -338,6 +352,33 @@ mod tests {
             (Answer::missed("no exec"), 60, Verdict::Unhealthy),
         ] {
             assert_eq!(told(answer, at), verdict, "at {at}");
+        }
+    }
+
+    #[test]
+    fn questions_that_cannot_be_put_count_as_bad_answers_do_but_three_at_least() {
+        let quick = Probe {
+            retries: 1,
+            ..probe()
+        };
+        let patient = Probe {
+            retries: 5,
+            ..probe()
+        };
+        for (probe, unhealthy_at) in [(&quick, 35), (&patient, 55)] {
+            let mut row = Row::new(probe, Some(Timestamp(0)), Timestamp(0));
+            let mut at = 0;
+            // Four a second, as they are asked while it starts.
+            while row
+                .health()
+                .is_none_or(|health| health.verdict != Verdict::Unhealthy)
+            {
+                at += 250;
+                assert!(at <= 100_000, "it is noticed in the end");
+                row.take(probe, Answer::missed("no exec"), Timestamp(at));
+            }
+            // The start period, and an interval for each.
+            assert_eq!(at / 1_000, unhealthy_at);
         }
     }
 

@@ -81,7 +81,8 @@ fn running(look: &Look<'_>, container: &Container) -> Decision {
     if look.service.one_shot {
         return Decision::Wait(WaitingOn::Completion);
     }
-    match ready::verdict(look.service.probe.as_ref(), container, look.input.health) {
+    let (health, outages) = (look.input.health, look.input.outages);
+    match ready::verdict(look.service.probe.as_ref(), container, health, outages) {
         None | Some(Verdict::Healthy) => Decision::Settled,
         Some(Verdict::Starting) => Decision::Wait(WaitingOn::Probe),
         Some(Verdict::Unhealthy) => unhealthy(look, container),
