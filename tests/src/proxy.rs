@@ -23,6 +23,10 @@ pub enum Fault {
     CloseAfter,
     /// Neither side hears of the other until [`Proxy::heal`].
     Hang,
+    /// Held before the engine hears of it until [`Proxy::heal`], then closed: surely not done.
+    HoldBefore,
+    /// The engine does it; its answer is held until [`Proxy::heal`], then closed.
+    HoldAfter,
 }
 
 /// One request that came by.
@@ -38,6 +42,10 @@ pub struct Seen {
 struct State {
     seen: Vec<Seen>,
     faults: Vec<(String, Fault, usize)>,
+    /// How many writes pass before one is broken, and how.
+    point: Option<(usize, Fault)>,
+    /// A held request is where it is held.
+    reached: bool,
     live: BTreeMap<u64, Live>,
     next: u64,
     refusing: bool,
@@ -50,6 +58,7 @@ struct Live {
     engine: UnixStream,
     class: String,
     swallow: bool,
+    hold: bool,
 }
 
 #[derive(Default)]
@@ -69,6 +78,13 @@ impl Shared {
         while state.hanging {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// It is where somebody wants to see it.
+    fn hold(&self) {
+        self.lock().reached = true;
+        self.changed.notify_all();
+        self.hang_until_healed();
     }
 
     fn hang_until_healed(&self) {
@@ -146,6 +162,19 @@ impl Proxy {
         self.shared.lock().faults.push((class.to_owned(), fault, times));
     }
 
+    /// Breaks one request: the write (all but GET and HEAD) before which `passing` others come by.
+    pub fn hold_at(&self, passing: usize, fault: Fault) {
+        let mut state = self.shared.lock();
+        state.point = Some((passing, fault));
+        state.reached = false;
+    }
+
+    /// Whether the request of [`Self::hold_at`] is held now.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.shared.lock().reached
+    }
+
     /// Cuts every connection whose latest request's class starts with `class`; how many there were. `GET /events` is the watch.
     pub fn cut(&self, class: &str) -> usize {
         let state = self.shared.lock();
@@ -177,6 +206,7 @@ impl Proxy {
         state.refusing = false;
         state.hanging = false;
         state.faults.clear();
+        state.point = None;
         state.healed += 1;
         self.shared.changed.notify_all();
     }
@@ -216,6 +246,7 @@ fn serve(shared: &Arc<Shared>, client: UnixStream, engine: &Path) {
             engine: upstream_too,
             class: String::new(),
             swallow: false,
+            hold: false,
         };
         state.live.insert(id, live);
         id
@@ -242,10 +273,12 @@ fn pass_requests(shared: &Shared, id: u64, mut client: UnixStream, mut engine: U
             let sent = match piece {
                 Piece::Request { class, request } => {
                     let fault = note(shared, id, class, request);
-                    if fault == Some(Fault::Hang) {
-                        shared.hang_until_healed();
+                    match fault {
+                        Some(Fault::Hang) => shared.hang_until_healed(),
+                        Some(Fault::HoldBefore) => shared.hold(),
+                        Some(Fault::CloseBefore | Fault::CloseAfter | Fault::HoldAfter) | None => {}
                     }
-                    fault != Some(Fault::CloseBefore)
+                    !matches!(fault, Some(Fault::CloseBefore | Fault::HoldBefore))
                 }
                 Piece::Bytes(bytes) => engine.write_all(&bytes).is_ok(),
             };
@@ -264,7 +297,17 @@ fn pass_answers(shared: &Shared, id: u64, mut engine: UnixStream, mut client: Un
     let mut buffer = [0; 16 * 1024];
     while let Ok(count @ 1..) = engine.read(&mut buffer) {
         shared.gate();
-        let swallow = shared.lock().live.get(&id).is_none_or(|live| live.swallow);
+        let (swallow, hold) = {
+            let state = shared.lock();
+            let live = state.live.get(&id);
+            (
+                live.is_none_or(|live| live.swallow),
+                live.is_some_and(|live| live.hold),
+            )
+        };
+        if hold {
+            shared.hold();
+        }
         if swallow || client.write_all(&buffer[..count]).is_err() {
             break;
         }
@@ -282,10 +325,27 @@ fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Faul
         *left -= 1;
         *fault
     });
+    let fault = fault.or_else(|| at_point(&mut state, &class));
     if let Some(live) = state.live.get_mut(&id) {
         live.class.clone_from(&class);
-        live.swallow = fault == Some(Fault::CloseAfter);
+        live.hold = fault == Some(Fault::HoldAfter);
+        live.swallow = live.hold || fault == Some(Fault::CloseAfter);
     }
     state.seen.push(Seen { class, request });
     fault
+}
+
+/// Counts the writes down to the one that is to be broken.
+fn at_point(state: &mut State, class: &str) -> Option<Fault> {
+    if class.starts_with("GET ") || class.starts_with("HEAD ") {
+        return None;
+    }
+    let (left, fault) = state.point.take()?;
+    match left.checked_sub(1) {
+        Some(left) => {
+            state.point = Some((left, fault));
+            None
+        }
+        None => Some(fault),
+    }
 }

@@ -101,6 +101,7 @@ pub struct ServiceMemory {
 /// One failure: an end of a container that nobody asked for, or a probe that failed past its retries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Death {
     /// Which container.
     pub container: ContainerId,

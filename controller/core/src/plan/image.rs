@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Act, Cause, Decision, Plan, PlanInput, Subject, WaitingOn};
+use super::{Act, Cause, Decision, Failure, Plan, PlanInput, Subject, WaitingOn};
 use crate::desired::{Desired, Image};
 use crate::memory::ImageMemory;
+use crate::outcome::ActError;
 
 /// The key of an image's subject: its reference, with the digest of the build where it is built.
 pub fn key(image: &Image) -> String {
@@ -66,10 +67,56 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             },
             Image::Built(build) => Act::BuildImage(build.clone()),
         };
-        let decision = match input.barred(&subject) {
+        let barred = input.barred(&subject);
+        let decision = match barred.or_else(|| patience(input, &act)) {
             Some(wait) => Decision::Wait(wait),
             None => Decision::Do(act, input.cause(&subject, Cause::Missing)),
         };
         plan.take(subject, decision);
+    }
+}
+
+/// A registry that asked for patience is given it for all that comes from there.
+fn patience(input: &PlanInput<'_>, act: &Act) -> Option<WaitingOn> {
+    let Act::PullImage { reference } = act else {
+        return None;
+    };
+    let asked = |(subject, failure): (&Subject, &Failure)| {
+        let Subject::Image { key } = subject else {
+            return None;
+        };
+        let limited = matches!(failure.error, ActError::RateLimited { .. });
+        let until = failure.retry_at(&subject.to_string())?;
+        let same = limited && until > input.now && registry(key) == registry(reference);
+        same.then(|| (until, failure.clone()))
+    };
+    let all = input.memory.failures.iter().filter_map(asked);
+    let (until, failure) = all.max_by_key(|(until, _)| *until)?;
+    Some(WaitingOn::Retry { until, failure })
+}
+
+/// The registry that a reference names; Docker Hub where it names none.
+fn registry(reference: &str) -> &str {
+    match reference.split_once('/') {
+        Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
+        _ => "docker.io",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::registry;
+
+    #[test]
+    fn a_reference_names_its_registry_or_means_docker_hub() {
+        for (reference, expected) in [
+            ("busybox", "docker.io"),
+            ("library/busybox:1", "docker.io"),
+            ("ghcr.io/a/b@sha256:0", "ghcr.io"),
+            ("localhost/a", "localhost"),
+            ("host:5000/a:1", "host:5000"),
+        ] {
+            assert_eq!(registry(reference), expected, "{reference}");
+        }
     }
 }

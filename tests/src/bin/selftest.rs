@@ -1,0 +1,360 @@
+//! `scripts/selftest`: breaks environments on a private engine in every way that is to heal, again and again, and counts.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that cannot be made ends with a message"
+)]
+
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use argus_tests::stage::{self, IMAGE, LIMIT, text};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use serde_json::{Value, json};
+
+/// A healing that takes longer counts as none.
+const HEALED_WITHIN: Duration = Duration::from_secs(120);
+/// Restarts are rationed to ten a minute over all environments, so what crashes is given that long.
+const RATIONED: Duration = Duration::from_secs(240);
+
+/// One way to break an environment.
+struct Trouble {
+    name: &'static str,
+    /// What is done to the environment, whose name is given, in this round.
+    inject: fn(&Bench<'_>, &str, u32),
+    /// The healing shows in another run of `web`.
+    restarts: bool,
+    limit: Duration,
+}
+
+const TROUBLES: &[Trouble] = &[
+    Trouble {
+        name: "exit-crash",
+        inject: |bench, env, _| bench.exec(env, "kill -9 -1"),
+        restarts: true,
+        limit: RATIONED,
+    },
+    Trouble {
+        name: "oom-crash",
+        inject: |bench, env, _| bench.exec(env, "touch /tmp/boom"),
+        restarts: true,
+        limit: RATIONED,
+    },
+    Trouble {
+        name: "stopped",
+        inject: |bench, env, _| bench.docker(&["stop", "-t", "0", &web(env)]),
+        restarts: true,
+        limit: HEALED_WITHIN,
+    },
+    Trouble {
+        name: "paused",
+        inject: |bench, env, _| bench.docker(&["pause", &web(env)]),
+        restarts: false,
+        limit: HEALED_WITHIN,
+    },
+    Trouble {
+        name: "removed",
+        inject: |bench, env, _| bench.docker(&["rm", "-f", &web(env)]),
+        restarts: true,
+        limit: HEALED_WITHIN,
+    },
+    Trouble {
+        name: "detached",
+        inject: |bench, env, _| {
+            let network = bench.network(env).expect("its network");
+            bench.docker(&["network", "disconnect", "-f", &network, &web(env)]);
+        },
+        restarts: false,
+        limit: HEALED_WITHIN,
+    },
+    Trouble {
+        name: "stale-network",
+        inject: |bench, env, _| {
+            // At once: each of these alone would be mended before the next.
+            let network = bench.network(env).expect("its network");
+            let detach = |name: String| format!("docker network disconnect -f {network} {name}");
+            let (db, web) = (detach(format!("{env}-db")), detach(web(env)));
+            bench.shell(&format!("{db} & {web} & wait; docker network rm {network}"));
+        },
+        restarts: false,
+        limit: HEALED_WITHIN,
+    },
+    Trouble {
+        name: "port-conflict",
+        inject: |bench, env, round| {
+            let port = bench.port(env);
+            let stranger = format!("{env}-stranger-{round}");
+            // Whoever is first has the port: the stranger waits for it where the environment just let go of it.
+            let (rm, run) = (
+                format!("docker rm -f {}", web(env)),
+                format!("docker run -d --name {stranger} -p 127.0.0.1:{port}:8080 {IMAGE}"),
+            );
+            bench.shell(&format!("{rm} && {{ {run} || docker rm -f {stranger}; }}"));
+        },
+        restarts: true,
+        limit: HEALED_WITHIN,
+    },
+    Trouble {
+        name: "orphan",
+        inject: |bench, env, round| {
+            let donor = bench.engine.inspect(&web(env)).expect("web runs");
+            let mut command = vec![
+                "run".to_owned(),
+                "-d".to_owned(),
+                "--name".to_owned(),
+                format!("{env}-ghost-{round}"),
+            ];
+            for (key, value) in donor["Config"]["Labels"].as_object().expect("labels") {
+                if key.starts_with("argusai.") {
+                    let value = if key == "argusai.service" {
+                        "ghost"
+                    } else {
+                        value.as_str().unwrap_or_default()
+                    };
+                    command.extend(["--label".to_owned(), format!("{key}={value}")]);
+                }
+            }
+            command.extend(["busybox:local", "sleep", "3600"].map(str::to_owned));
+            let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            bench.docker(&words);
+        },
+        restarts: false,
+        limit: HEALED_WITHIN,
+    },
+];
+
+struct Bench<'e> {
+    engine: &'e PrivateEngine,
+    argus: &'e Controller<'e>,
+}
+
+fn web(env: &str) -> String {
+    format!("{env}-web")
+}
+
+/// Two services; `web` ends on a signal, and takes all memory when it is told to.
+fn spec(env: &str, port: usize) -> String {
+    format!(
+        r#"version: "1"
+project: {{ name: {env} }}
+resilience: {{ container: {{ maxRestarts: 10, restartDelay: 500ms }} }}
+argus: {{ restart: {{ window: 1s, resetAfter: 1s }} }}
+services:
+  db:
+    image: {IMAGE}
+    container: {{ name: {env}-db, healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, startPeriod: 5s }} }}
+  web:
+    image: busybox:local
+    dependsOn: [db]
+    stopGrace: 1s
+    memory: 48m
+    command:
+      - sh
+      - -c
+      - "httpd -p 8080 -h / & while :; do if [ -f /tmp/boom ]; then rm /tmp/boom; exec tail /dev/zero; fi; sleep 0.1; done"
+    container: {{ name: {env}-web, ports: ["{port}:8080"], healthcheck: {{ type: tcp, port: 8080, interval: 500ms, timeout: 1s, startPeriod: 5s }} }}
+"#
+    )
+}
+
+impl Bench<'_> {
+    fn docker(&self, args: &[&str]) {
+        let output = self.engine.docker(args);
+        assert!(
+            output.status.success(),
+            "docker {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    /// The command's own end is cut short by what it does.
+    fn exec(&self, env: &str, script: &str) {
+        drop(self.engine.docker(&["exec", &web(env), "sh", "-c", script]));
+    }
+
+    fn shell(&self, script: &str) {
+        let mut command = self.engine.command_in_netns("sh");
+        command
+            .args(["-c", script])
+            .env("DOCKER_HOST", self.engine.host());
+        drop(command.output().expect("sh runs"));
+    }
+
+    fn network(&self, env: &str) -> Option<String> {
+        let filter = format!("label=argusai.environment={env}");
+        let found = self
+            .engine
+            .docker_ok(&["network", "ls", "-q", "--filter", &filter]);
+        found.lines().next().map(str::to_owned)
+    }
+
+    fn port(&self, env: &str) -> u64 {
+        let status = self.argus.status(env);
+        let mappings = status["portMappings"].as_array().cloned().unwrap_or_default();
+        let mut ports = mappings
+            .iter()
+            .filter_map(|mapping| mapping["actualPort"].as_u64());
+        ports.next().expect("a published port")
+    }
+
+    /// What one run of `web` is told by.
+    fn run(&self, env: &str) -> Value {
+        let found = self.engine.inspect(&web(env)).unwrap_or_default();
+        json!([found["Id"], found["State"]["StartedAt"]])
+    }
+
+    /// By the engine's word and by the status: everything runs, is on the network, and nothing else of it is there.
+    fn is_whole(&self, env: &str) -> bool {
+        let Some(network) = self.network(env) else {
+            return false;
+        };
+        let on_it = |name: String| {
+            let Some(found) = self.engine.inspect(&name) else {
+                return false;
+            };
+            let runs = found["State"]["Running"] == true && found["State"]["Paused"] == false;
+            let networks = found["NetworkSettings"]["Networks"].as_object();
+            runs && networks.is_some_and(|all| {
+                all.values()
+                    .any(|one| text(&one["NetworkID"]).starts_with(&network))
+            })
+        };
+        let all = self.engine.containers_with(&format!("argusai.environment={env}"));
+        let status = self.argus.status(env);
+        all.len() == 2
+            && on_it(format!("{env}-db"))
+            && on_it(web(env))
+            && status["phase"] == "Ready"
+            && status["stale"] != true
+    }
+
+    /// How long the environment took to be whole again; `None`: too long.
+    fn healed(&self, env: &str, trouble: &Trouble, round: u32) -> Option<Duration> {
+        let before = self.run(env);
+        let begun = now();
+        (trouble.inject)(self, env, round);
+        wait::poll(trouble.limit, || {
+            let again = !trouble.restarts || self.run(env) != before;
+            (again && self.is_whole(env)).then_some(())
+        })?;
+        now().duration_since(begun).ok()
+    }
+}
+
+/// What came of all rounds of one trouble.
+struct Row {
+    name: &'static str,
+    rounds: u32,
+    times: Vec<Duration>,
+}
+
+fn main() -> ExitCode {
+    let rounds: u32 = option("--rounds").map_or(10, |text| text.parse().expect("--rounds takes a number"));
+    let only = option("--only");
+    let engine = PrivateEngine::start();
+    stage::images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
+    let bench = Bench {
+        engine: &engine,
+        argus: &argus,
+    };
+    let wanted: Vec<&Trouble> = TROUBLES
+        .iter()
+        .filter(|trouble| only.as_deref().is_none_or(|only| only == trouble.name))
+        .collect();
+    for (number, trouble) in wanted.iter().enumerate() {
+        let env = format!("st-{}", trouble.name);
+        argus.write_spec(&format!("{}/e2e.yaml", trouble.name), &spec(&env, 18600 + number));
+    }
+    for trouble in &wanted {
+        argus.wait_ready(&format!("st-{}", trouble.name), LIMIT);
+    }
+    let rows = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for trouble in &wanted {
+            let (bench, rows) = (&bench, &rows);
+            scope.spawn(move || {
+                let env = format!("st-{}", trouble.name);
+                let times = (0..rounds)
+                    .filter_map(|round| bench.healed(&env, trouble, round))
+                    .collect();
+                let row = Row {
+                    name: trouble.name,
+                    rounds,
+                    times,
+                };
+                eprintln!("{}", line(&row));
+                rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+            });
+        }
+    });
+    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if only.as_deref().is_none_or(|only| only == "daemon-restart") {
+        rows.push(daemon_restarts(&bench, &wanted, rounds));
+    }
+    report(&rows);
+    let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
+    let total: u32 = rows.iter().map(|row| row.rounds).sum();
+    ExitCode::from(u8::from(recovered < total as usize || total == 0))
+}
+
+/// All environments together, through a restart of the daemon.
+fn daemon_restarts(bench: &Bench<'_>, troubles: &[&Trouble], rounds: u32) -> Row {
+    let envs: Vec<String> = troubles
+        .iter()
+        .map(|trouble| format!("st-{}", trouble.name))
+        .collect();
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        let begun = now();
+        bench.engine.restart();
+        let whole = wait::poll(HEALED_WITHIN, || {
+            envs.iter().all(|env| bench.is_whole(env)).then_some(())
+        });
+        times.extend(whole.and_then(|()| now().duration_since(begun).ok()));
+    }
+    Row {
+        name: "daemon-restart",
+        rounds,
+        times,
+    }
+}
+
+fn report(rows: &[Row]) {
+    println!(
+        "{:<16} {:>9} {:>8} {:>8}",
+        "TROUBLE", "RECOVERED", "MEDIAN", "LONGEST"
+    );
+    for row in rows {
+        println!("{}", line(row));
+    }
+    let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
+    let total: u32 = rows.iter().map(|row| row.rounds).sum();
+    println!("{:<16} {recovered:>4}/{total}", "all");
+}
+
+fn line(row: &Row) -> String {
+    let mut times = row.times.clone();
+    times.sort();
+    let seconds = |time: Option<&Duration>| {
+        time.map_or_else(|| "-".to_owned(), |time| format!("{:.1} s", time.as_secs_f64()))
+    };
+    format!(
+        "{:<16} {:>9} {:>8} {:>8}",
+        row.name,
+        format!("{}/{}", times.len(), row.rounds),
+        seconds(times.get(times.len() / 2)),
+        seconds(times.last())
+    )
+}
+
+fn option(name: &str) -> Option<String> {
+    let mut args = std::env::args().skip_while(|arg| arg != name);
+    args.nth(1)
+}
+
+#[allow(clippy::disallowed_methods, reason = "this program measures")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
