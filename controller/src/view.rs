@@ -107,6 +107,7 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         rejected: rejected.filter(|_| !outlook.wishes.down.contains_key(env)),
         warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
         orders: &outlook.wishes.orders,
+        can_roll_back: accepted.is_some_and(|accepted| outlook.wishes.good_before(accepted).is_some()),
         outages: outlook.world.outages(),
         specs_gone: outlook.specs.unavailable.as_deref(),
         engine: EngineView {

@@ -8,6 +8,7 @@ use argus_backend::Backend;
 use argus_core::desired::Desired;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::{Act, Step, Subject, image};
+use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -15,13 +16,16 @@ use tracing::Instrument;
 use crate::clock::Clock;
 use crate::state::{StateDir, write_private};
 use crate::supervise::crew::{Crew, Lost};
+use crate::wishes::Desires;
 
 pub mod archive;
+mod blackout;
 pub mod deadline;
 pub mod gate;
 pub mod progress;
 
 use archive::Archive;
+use blackout::Blackout;
 pub use deadline::Deadlines;
 use gate::{Class, Gate};
 pub use progress::Board;
@@ -46,6 +50,7 @@ pub struct Hands<B> {
     board: watch::Sender<Board>,
     state: StateDir,
     archive: Archive,
+    blackout: Blackout,
     clock: Clock,
     crew: Crew<(Step, Timestamp), Result<Done, ActError>>,
 }
@@ -60,6 +65,7 @@ impl<B: Backend> Hands<B> {
             gate: Gate::default(),
             board,
             archive: Archive::new(state.clone(), clock),
+            blackout: Blackout::default(),
             state,
             clock,
             crew: Crew::default(),
@@ -69,6 +75,11 @@ impl<B: Backend> Hands<B> {
     /// What pulls and builds say.
     pub fn board(&self) -> watch::Receiver<Board> {
         self.board.subscribe()
+    }
+
+    /// What is desired, for the secrets in it.
+    pub fn learn(&mut self, desires: &Desires) {
+        self.blackout.learn(desires);
     }
 
     /// Begins an act; its end comes through [`Hands::finished`].
@@ -81,15 +92,18 @@ impl<B: Backend> Hands<B> {
         let log = log_of(&step.act, &self.state);
         let act = step.act.clone();
         let (archive, step_kept) = (self.archive.clone(), step.clone());
+        let secrets = self.blackout.of(&step.subject);
         let job = async move {
             let _permit = gate.enter(Class::of(&act)).await;
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
             let outcome = match outcome {
-                Ok(Done::Evidence(found)) => Ok(Done::Evidence(archive.keep(&step_kept, found).await)),
+                Ok(Done::Evidence(found)) => {
+                    Ok(Done::Evidence(archive.keep(&step_kept, found, &secrets).await))
+                }
                 other => other,
             };
             if let Some(path) = log {
-                keep_log(path, teller.log(), outcome.as_ref().err()).await;
+                keep_log(path, teller.log(), outcome.as_ref().err(), &secrets).await;
             }
             outcome
         };
@@ -106,7 +120,7 @@ impl<B: Backend> Hands<B> {
             }))
         });
         let took = self.clock.now().since(begun);
-        report(&step, &outcome, took);
+        report(&step, &outcome, took, &self.blackout);
         Finished { step, outcome, took }
     }
 
@@ -139,12 +153,15 @@ impl<B: Backend> Hands<B> {
     }
 }
 
-fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration) {
+fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration, blackout: &Blackout) {
     let (act, subject, cause) = (step.act.verb(), &step.subject, &step.because);
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     match outcome {
         Ok(_) => tracing::info!(act, %subject, %cause, ms, result = "done", "act"),
-        Err(error) => tracing::warn!(act, %subject, %cause, ms, result = "failed", %error, "act"),
+        Err(error) => {
+            let error = blackout.of(subject).redacted(&error.to_string());
+            tracing::warn!(act, %subject, %cause, ms, result = "failed", error, "act");
+        }
     }
 }
 
@@ -168,11 +185,12 @@ fn log_of(act: &Act, state: &StateDir) -> Option<std::path::PathBuf> {
     }
 }
 
-async fn keep_log(path: std::path::PathBuf, mut log: String, error: Option<&ActError>) {
+async fn keep_log(path: std::path::PathBuf, mut log: String, error: Option<&ActError>, secrets: &Secrets) {
     if let Some(error) = error {
         log.push_str(&error.to_string());
         log.push('\n');
     }
+    let log = secrets.redacted(&log);
     let kept = tokio::task::spawn_blocking(move || write_private(&path, log.as_bytes())).await;
     if let Ok(Err(error)) = kept {
         tracing::warn!(%error, "cannot keep the log of a pull or build");

@@ -151,6 +151,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         delete_volumes: false,
         hold: false,
         rollback: None,
+        secrets: argus_core::secrets::Secrets::default(),
         notes: vec![],
     };
     desired.revision = revision_of(&desired);

@@ -1,16 +1,17 @@
 //! Failures as the structured errors that leave the system.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::memory::ServiceMemory;
+use crate::memory::{ServiceMemory, restart};
 use crate::outcome::PortOwner;
 use crate::plan::{Subject, WaitingOn};
 use crate::time::Timestamp;
 
 use super::StatusInput;
+use super::redact;
 use super::wait::{holder, one_line};
 
 mod death;
@@ -75,11 +76,12 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 at,
             ))
         }
-        WaitingOn::Backoff { .. }
-        | WaitingOn::NotRestarted
-        | WaitingOn::NotRunnable { .. }
-        | WaitingOn::Storm { .. }
-        | WaitingOn::Deferred { .. } => of_last_death(input, place, memory),
+        WaitingOn::Backoff { .. } | WaitingOn::Storm { .. } => {
+            of_spent(input, place, memory).or_else(|| of_last_death(input, place, memory))
+        }
+        WaitingOn::NotRestarted | WaitingOn::NotRunnable { .. } | WaitingOn::Deferred { .. } => {
+            of_last_death(input, place, memory)
+        }
         WaitingOn::Halted { repetitions } => {
             let at = last.map_or(input.now, |death| death.at);
             Some(place.finish(
@@ -87,7 +89,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 at,
             ))
         }
-        WaitingOn::Held { until, why } => Some(place.finish(of_hold(*until, why), input.now)),
+        WaitingOn::Held { until, why } => Some(place.finish(of_hold(input, *until, why), input.now)),
         WaitingOn::Port { port, owner, .. } => {
             Some(place.finish(of_port(port.number, &port.protocol.to_string(), owner), input.now))
         }
@@ -102,9 +104,9 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 input.now,
             ))
         }
-        WaitingOn::Unhealthy { .. } => {
-            of_last_death(input, place, memory).or_else(|| Some(of_probe(input, place)))
-        }
+        WaitingOn::Unhealthy { .. } => of_spent(input, place, memory)
+            .or_else(|| of_last_death(input, place, memory))
+            .or_else(|| Some(of_probe(input, place))),
         WaitingOn::Engine { .. }
         | WaitingOn::Specs
         | WaitingOn::InFlight { .. }
@@ -234,14 +236,20 @@ pub fn error_id(
     (0..26).rev().map(|place| char::from(digit(place))).collect()
 }
 
-fn of_hold(until: Option<Timestamp>, why: &str) -> StructuredError {
+fn of_hold(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> StructuredError {
     let message = if why.is_empty() {
         "it is held as it is".to_owned()
     } else {
         format!("it is held as it is: {}", one_line(why))
     };
     let until = until.map(|at| at.to_string());
-    StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }))
+    let error = StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }));
+    if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
+        // No command lets go what the file holds.
+        error.suggest(&[ActionId::FixSpec])
+    } else {
+        error
+    }
 }
 
 fn of_port(port: u16, protocol: &str, owner: &PortOwner) -> StructuredError {
@@ -323,6 +331,8 @@ fn of_no_service(input: &StatusInput<'_>) -> Vec<StructuredError> {
 
 /// An error without a time of its own was first seen when it was first told: it keeps that time and its id.
 pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
+    // Before it is looked for among what was told.
+    let error = redact::error(&redact::secrets(input), error);
     let Some(previous) = input.previous else {
         return error;
     };
@@ -343,6 +353,24 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
             ..error
         },
         None => error,
+    }
+}
+
+/// The error of a budget that is spent, though `slowRetry` goes on.
+fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceMemory) -> Option<StructuredError> {
+    let policy = &input.accepted?.desired.restart;
+    let at = memory.deaths.last()?.at;
+    match restart::verdict(policy, &memory.deaths, input.outages, &memory.flips) {
+        restart::Verdict::At(_, attempt) if attempt > policy.max_restarts => {
+            let case = Case::of(input, place);
+            Some(place.finish(death::exhausted(&case, attempt - 1, &memory.deaths), at))
+        }
+        restart::Verdict::At(..)
+        | restart::Verdict::EngineRestart
+        | restart::Verdict::GaveUp(_)
+        | restart::Verdict::Halted(_)
+        | restart::Verdict::NotRunnable(_)
+        | restart::Verdict::Stay => None,
     }
 }
 

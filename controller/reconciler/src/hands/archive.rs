@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use argus_core::outcome::Evidence;
 use argus_core::plan::{Act, Step, Subject};
+use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub struct Facts {
     pub container_id: String,
     /// When the run began.
     pub started_at: Option<String>,
+    /// How it ended; `null` where it still ran, unhealthy.
+    #[serde(default)]
+    pub exit_code: Option<i64>,
     /// When this was taken.
     pub taken_at: String,
     /// The most memory it used, in bytes, as far as that was measured.
@@ -70,9 +74,10 @@ impl Archive {
         Self { state, clock }
     }
 
-    /// Writes down what a step found; what is returned is as much of it as a memory needs.
-    pub async fn keep(&self, step: &Step, mut found: Box<Evidence>) -> Box<Evidence> {
-        if let Some((folder, facts)) = self.place(step, &found) {
+    /// Writes down what a step found, without these secrets; what is returned is as much of it as a memory needs.
+    pub async fn keep(&self, step: &Step, mut found: Box<Evidence>, secrets: &Secrets) -> Box<Evidence> {
+        black_out(&mut found, secrets);
+        if let Some((folder, facts)) = self.place(step, &found, secrets) {
             let (root, whole) = (self.state.evidence(), found.clone());
             let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.clock.now().0.unsigned_abs());
             let written = tokio::task::spawn_blocking(move || {
@@ -94,13 +99,14 @@ impl Archive {
         found
     }
 
-    fn place(&self, step: &Step, found: &Evidence) -> Option<(PathBuf, Facts)> {
+    fn place(&self, step: &Step, found: &Evidence, secrets: &Secrets) -> Option<(PathBuf, Facts)> {
         let (
             Subject::Service { environment, service },
             Act::KeepEvidence {
                 id,
                 number,
                 since,
+                exit_code,
                 probe_said,
                 ..
             },
@@ -114,9 +120,10 @@ impl Archive {
             incarnation: *number,
             container_id: id.to_string(),
             started_at: since.map(|at: Timestamp| at.to_string()),
+            exit_code: *exit_code,
             taken_at: self.clock.now().to_string(),
             memory_peak: found.memory_peak,
-            probe_said: probe_said.clone(),
+            probe_said: probe_said.iter().map(|said| secrets.redacted(said)).collect(),
             questions: found.questions.clone(),
             stdout_lines: found.stdout.len(),
             stderr_lines: found.stderr.len(),
@@ -129,15 +136,42 @@ impl Archive {
     }
 }
 
+fn black_out(found: &mut Evidence, secrets: &Secrets) {
+    if secrets.is_empty() {
+        return;
+    }
+    for line in found.stdout.iter_mut().chain(&mut found.stderr) {
+        *line = match stamped(line) {
+            Some((stamp, text)) => format!("{stamp} {}", secrets.redacted(text)),
+            None => secrets.redacted(line),
+        };
+    }
+}
+
+/// A line with the engine's time in front, cut there.
+fn stamped(line: &str) -> Option<(&str, &str)> {
+    line.split_once(' ')
+        .filter(|(stamp, _)| Timestamp::parse(stamp).is_some())
+}
+
 fn write(folder: &Path, facts: &Facts, found: &Evidence) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    for (name, lines) in [("stdout.log", &found.stdout), ("stderr.log", &found.stderr)] {
+    let log = |name: &str, lines: &[String]| {
         let mut text = lines.join("\n");
         if !text.is_empty() {
             text.push('\n');
         }
-        write_private(&folder.join(name), text.as_bytes())?;
-    }
+        write_private(&folder.join(name), text.as_bytes())
+    };
+    // Each waits for the disk, which takes no longer for several at once than for one.
+    std::thread::scope(|scope| {
+        let stderr = scope.spawn(|| log("stderr.log", &found.stderr));
+        let stdout = log("stdout.log", &found.stdout);
+        let stderr = stderr
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("panicked")));
+        stdout.and(stderr)
+    })?;
     let facts = serde_json::to_vec_pretty(facts).map_err(io::Error::other)?;
     // Last: who finds it finds the rest.
     write_private(&folder.join(FACTS), &facts)
@@ -147,10 +181,10 @@ fn write(folder: &Path, facts: &Facts, found: &Evidence) -> io::Result<()> {
 fn remembered(lines: &[String]) -> Vec<String> {
     let from = lines.len().saturating_sub(REMEMBERED);
     let bare = |line: &String| {
-        let text = match line.split_once(' ') {
-            Some((stamp, text)) if Timestamp::parse(stamp).is_some() => text,
-            Some(_) | None if Timestamp::parse(line).is_some() => "",
-            Some(_) | None => line.as_str(),
+        let text = match stamped(line) {
+            Some((_, text)) => text,
+            None if Timestamp::parse(line).is_some() => "",
+            None => line.as_str(),
         };
         let end = (0..=LONGEST_LINE.min(text.len()))
             .rev()

@@ -33,6 +33,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         delete_volumes: false,
         hold: false,
         rollback: None,
+        secrets: argus_core::secrets::Secrets::default(),
         notes: Vec::new(),
     }
 }
