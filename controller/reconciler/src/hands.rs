@@ -85,14 +85,15 @@ impl<B: Backend> Hands<B> {
     /// Begins an act; its end comes through [`Hands::finished`].
     pub fn begin(&mut self, step: Step) {
         let verb = step.act.verb();
-        let span = tracing::info_span!("act", act = verb, subject = %step.subject, cause = %step.because);
+        let secrets = self.blackout.of(&step.subject);
+        let subject = secrets.redacted(&step.subject.to_string());
+        let span = tracing::info_span!("act", act = verb, subject, cause = %step.because);
         let (backend, gate) = (self.backend.clone(), self.gate.clone());
         let teller = Teller::new(step.subject.clone(), self.board.clone(), self.clock);
         let deadline = self.deadlines.of(&step.act);
         let log = log_of(&step.act, &self.state);
         let act = step.act.clone();
         let (archive, step_kept) = (self.archive.clone(), step.clone());
-        let secrets = self.blackout.of(&step.subject);
         let job = async move {
             let _permit = gate.enter(Class::of(&act)).await;
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
@@ -154,13 +155,15 @@ impl<B: Backend> Hands<B> {
 }
 
 fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration, blackout: &Blackout) {
-    let (act, subject, cause) = (step.act.verb(), &step.subject, &step.because);
+    let secrets = blackout.of(&step.subject);
+    let (act, cause) = (step.act.verb(), &step.because);
+    let subject = secrets.redacted(&step.subject.to_string());
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     match outcome {
-        Ok(_) => tracing::info!(act, %subject, %cause, ms, result = "done", "act"),
+        Ok(_) => tracing::info!(act, subject, %cause, ms, result = "done", "act"),
         Err(error) => {
-            let error = blackout.of(subject).redacted(&error.to_string());
-            tracing::warn!(act, %subject, %cause, ms, result = "failed", error, "act");
+            let error = secrets.redacted(&error.to_string());
+            tracing::warn!(act, subject, %cause, ms, result = "failed", error, "act");
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What failed runs left, on disk before anything is done to their containers, and bounded.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use argus_core::outcome::Evidence;
@@ -12,12 +15,15 @@ use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::state::{StateDir, write_private};
+use crate::state::StateDir;
 
 /// Most bytes of all evidence.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 /// Evidence that is older goes.
 const OLDEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// A look through all of it takes longer the more there is, and the next start waits for it; in this time few failures
+/// can be added, because restarts are rationed.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 /// Lines of each stream that the memory keeps.
 const REMEMBERED: usize = 100;
 /// Longest line that the memory keeps, in bytes.
@@ -66,12 +72,18 @@ pub struct Facts {
 pub struct Archive {
     state: StateDir,
     clock: Clock,
+    /// When all of it was looked through last, in milliseconds since the epoch.
+    swept: Arc<AtomicI64>,
 }
 
 impl Archive {
     /// Below this state directory.
     pub fn new(state: StateDir, clock: Clock) -> Self {
-        Self { state, clock }
+        Self {
+            state,
+            clock,
+            swept: Arc::default(),
+        }
     }
 
     /// Writes down what a step found, without these secrets; what is returned is as much of it as a memory needs.
@@ -79,10 +91,18 @@ impl Archive {
         black_out(&mut found, secrets);
         if let Some((folder, facts)) = self.place(step, &found, secrets) {
             let (root, whole) = (self.state.evidence(), found.clone());
-            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.clock.now().0.unsigned_abs());
+            let now = self.clock.now();
+            let before = Timestamp(self.swept.load(Ordering::Relaxed));
+            let is_due = now.since(before) >= BETWEEN_SWEEPS;
+            if is_due {
+                self.swept.store(now.0, Ordering::Relaxed);
+            }
+            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(now.0.unsigned_abs());
             let written = tokio::task::spawn_blocking(move || {
                 let written = write(&folder, &facts, &whole);
-                sweep(&root, &folder, MOST_BYTES, now - OLDEST);
+                if is_due {
+                    sweep(&root, &folder, MOST_BYTES, now - OLDEST);
+                }
                 written
             });
             match written.await {
@@ -155,26 +175,52 @@ fn stamped(line: &str) -> Option<(&str, &str)> {
 }
 
 fn write(folder: &Path, facts: &Facts, found: &Evidence) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    let log = |name: &str, lines: &[String]| {
+    let lines = |lines: &[String]| {
         let mut text = lines.join("\n");
         if !text.is_empty() {
             text.push('\n');
         }
-        write_private(&folder.join(name), text.as_bytes())
+        text.into_bytes()
     };
-    // Each waits for the disk, which takes no longer for several at once than for one.
-    std::thread::scope(|scope| {
-        let stderr = scope.spawn(|| log("stderr.log", &found.stderr));
-        let stdout = log("stdout.log", &found.stdout);
-        let stderr = stderr
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("panicked")));
-        stdout.and(stderr)
-    })?;
     let facts = serde_json::to_vec_pretty(facts).map_err(io::Error::other)?;
+    let unfinished = folder.join(format!("{FACTS}.new"));
+    let files = [
+        (folder.join("stdout.log"), lines(&found.stdout)),
+        (folder.join("stderr.log"), lines(&found.stderr)),
+        (unfinished.clone(), facts),
+    ];
+    fs::create_dir_all(folder)?;
+    // Each waits for the disk, which takes hardly longer for three at once than for one.
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = files
+            .iter()
+            .map(|(path, bytes)| scope.spawn(move || write_down(path, bytes)))
+            .collect();
+        let ended = writers.into_iter().map(|writer| {
+            writer
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a write panicked")))
+        });
+        ended.collect::<io::Result<()>>()
+    })?;
     // Last: who finds it finds the rest.
-    write_private(&folder.join(FACTS), &facts)
+    fs::rename(unfinished, folder.join(FACTS))?;
+    File::open(folder)?.sync_all()
+}
+
+/// On disk when it returns; its name is when its folder is.
+fn write_down(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    file.sync_all()
 }
 
 /// The engine's time in front of each line is for the files.
@@ -278,6 +324,34 @@ mod tests {
         assert!(db.exists(), "large, and the last one of its service");
         sweep(root, &web[9], 350, second(100));
         assert!(web[9].exists() && !web[8].exists() && db.exists(), "too old");
+    }
+
+    #[test]
+    fn what_is_there_is_whole_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("shop").join("web").join("1");
+        let facts: Facts = serde_json::from_str(
+            r#"{"environment":"shop","service":"web","incarnation":1,"containerId":"c","startedAt":null,"takenAt":"",
+                "memoryPeak":null,"stdoutLines":2,"stderrLines":0,"missing":[]}"#,
+        )
+        .unwrap();
+        let found = Evidence {
+            stdout: vec!["one".to_owned(), "two".to_owned()],
+            ..Evidence::default()
+        };
+        // What an attempt that was cut off left is written over.
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("stdout.log"), "half of something longer").unwrap();
+        write(&folder, &facts, &found).unwrap();
+        let mut names: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
+        names.sort_by_key(fs::DirEntry::file_name);
+        let kept: Vec<_> = names
+            .iter()
+            .map(|file| (file.file_name(), fs::read_to_string(file.path()).unwrap()))
+            .collect();
+        assert_eq!(kept.len(), 3, "{kept:?}");
+        assert_eq!((kept[1].1.as_str(), kept[2].1.as_str()), ("", "one\ntwo\n"));
+        assert_eq!(serde_json::from_str::<Facts>(&kept[0].1).unwrap(), facts);
     }
 
     #[test]
