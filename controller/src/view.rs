@@ -108,6 +108,7 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
         orders: &outlook.wishes.orders,
         circuits: &outlook.memory.circuits,
+        can_roll_back: accepted.is_some_and(|accepted| outlook.wishes.good_before(accepted).is_some()),
         outages: outlook.world.outages(),
         specs_gone: outlook.specs.unavailable.as_deref(),
         engine: EngineView {

@@ -125,6 +125,13 @@ fn waits(reason: &str, message: &str) -> WaitingOn {
     }
 }
 
+fn waits_for(service: &str) -> WaitingOn {
+    WaitingOn {
+        service: Some(service.to_owned()),
+        ..waits("DependencyNotReady", &format!("`{service}` to be healthy"))
+    }
+}
+
 fn attempt(number: u64) -> Value {
     json!({
         "kind": "exit",
@@ -171,7 +178,7 @@ fn shop() -> EnvironmentStatus {
         ..row("db", ServiceState::Failed)
     };
     let dependent = |name: &str, on: &str| ServiceStatus {
-        waiting_on: Some(waits("DependencyNotReady", &format!("`{on}` to be healthy"))),
+        waiting_on: Some(waits_for(on)),
         ..row(name, ServiceState::Waiting)
     };
     EnvironmentStatus {
@@ -287,7 +294,7 @@ fn two_that_wait_for_each_other_end_the_chain() {
     let home = Home::new();
     let mut status = shop();
     status.services.retain(|row| row.name != "db");
-    status.services[2].waiting_on = Some(waits("DependencyNotReady", "`api` to be healthy"));
+    status.services[2].waiting_on = Some(waits_for("api"));
     home.status(&status);
     let told = home.run(&["why", "shop/api"]).out;
     assert!(

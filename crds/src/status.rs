@@ -187,6 +187,9 @@ pub struct WaitingOn {
     pub reason: String,
     /// The reason in words.
     pub message: String,
+    /// The service that is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// When it is looked at again (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,

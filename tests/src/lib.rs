@@ -13,6 +13,7 @@
 pub mod binary;
 pub mod controller;
 pub mod engine;
+pub mod holder;
 pub mod http;
 pub mod image;
 pub mod proxy;
@@ -22,5 +23,6 @@ pub mod wait;
 
 pub use controller::{Controller, RunOptions};
 pub use engine::{Options, PrivateEngine};
+pub use holder::Holder;
 pub use proxy::Proxy;
 pub use registry::Registry;

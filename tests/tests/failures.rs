@@ -10,8 +10,12 @@ mod case;
 
 #[path = "failures/exits.rs"]
 mod exits;
+#[path = "failures/flapping.rs"]
+mod flapping;
 #[path = "failures/health.rs"]
 mod health;
+#[path = "failures/lease.rs"]
+mod lease;
 #[path = "failures/loops.rs"]
 mod loops;
 #[path = "failures/memory.rs"]
@@ -20,5 +24,9 @@ mod memory;
 mod output;
 #[path = "failures/patience.rs"]
 mod patience;
+#[path = "failures/remedies.rs"]
+mod remedies;
+#[path = "failures/secrets.rs"]
+mod secrets;
 #[path = "failures/storm.rs"]
 mod storm;

@@ -2,49 +2,11 @@
 #![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
 use std::collections::BTreeSet;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use argus_tests::stage::{IMAGE, LIMIT, engine, page, running, singles};
-use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use argus_tests::{Controller, Holder, RunOptions, wait};
 use serde_json::Value;
-
-/// A process that holds a port inside the engine's namespace until it is dropped.
-struct Holder(Child);
-
-impl Holder {
-    fn of(engine: &PrivateEngine, port: u16) -> Self {
-        let mut command = engine.command_in_netns("busybox");
-        command
-            .args(["nc", "-ll", "-p", &port.to_string(), "-e", "/bin/true"])
-            .stdin(Stdio::null());
-        let child = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("busybox starts");
-        wait::until(LIMIT, "the port is held", || {
-            let mut look = engine.command_in_netns("cat");
-            let table = look
-                .args(["/proc/net/tcp", "/proc/net/tcp6"])
-                .output()
-                .expect("cat runs")
-                .stdout;
-            String::from_utf8_lossy(&table)
-                .lines()
-                .any(|line| line.contains(&format!(":{port:04X} ")) && line.contains(":0000 0A "))
-                .then_some(())
-        });
-        Self(child)
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
 
 fn mappings(status: &Value) -> Vec<(u64, u64)> {
     let all = status["portMappings"]
@@ -99,6 +61,28 @@ fn under_strategy_fail_a_taken_port_is_waited_for() {
     drop(holder);
     let status = argus.wait_ready("strict", LIMIT);
     assert_eq!(mappings(&status), [(18220, 18220)]);
+}
+
+#[test]
+fn a_port_that_a_leaked_proxy_holds_is_told_as_such() {
+    let engine = engine();
+    let leaked = Holder::leaked_proxy(engine, 18221);
+    let argus = Controller::start(engine, RunOptions::default());
+    let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
+    argus.write_spec("e2e.yaml", &singles("leaked", &[18221], strict));
+    let status = argus.wait_status("leaked", LIMIT, "names the leak", |now| {
+        Controller::service(now, "s0")["lastError"]["code"] == "PORT_STALE_ALLOCATION"
+    });
+    let error = Controller::service(&status, "s0")["lastError"].clone();
+    assert_eq!(error["details"]["owner"]["kind"], "staleAllocation", "{error:#}");
+    assert!(!running(engine, "leaked-s0"));
+    // Where it may move, it does.
+    argus.write_spec("b.e2e.yaml", &singles("elsewhere", &[18221], ""));
+    let moved = mappings(&argus.wait_ready("elsewhere", LIMIT));
+    assert!(moved[0].0 == 18221 && moved[0].1 != 18221, "{moved:?}");
+    drop(leaked);
+    let status = argus.wait_ready("leaked", LIMIT);
+    assert_eq!(mappings(&status), [(18221, 18221)]);
 }
 
 #[test]

@@ -167,18 +167,18 @@ fn the_commands_of_remedies_work_as_they_are_printed() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("cured", "exec sleep 3600", ""));
-    argus.wait_ready("cured", LIMIT);
+    let good = argus.wait_ready("cured", LIMIT)["revision"].clone();
     proven(&argus, "cured");
     argus.write_spec(
         "e2e.yaml",
         &spec(
             "cured",
             "echo no such table >&2; exit 1",
-            "resilience: { container: { restartDelay: 100ms } }\n",
+            "resilience: { container: { maxRestarts: 0 } }\n",
         ),
     );
-    let status = argus.wait_status("cured", LIMIT, "is halted", |now| {
-        Controller::service(now, "app")["lastError"]["code"] == "LOOP_HALTED"
+    let status = argus.wait_status("cured", LIMIT, "is given up", |now| {
+        Controller::service(now, "app")["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
     });
     let error = Controller::service(&status, "app")["lastError"].clone();
     let remedies = error["remedies"].as_array().expect("remedies").clone();
@@ -195,9 +195,11 @@ fn the_commands_of_remedies_work_as_they_are_printed() {
         assert!(output.status.success(), "argus {command}: {said}");
         ran += 1;
     }
-    assert!(ran >= 2, "{error:#}");
+    assert_eq!(ran, 3, "logs, retry, rollback: {error:#}");
     let evidence = argus.cli(&["evidence", "cured", "app"]);
     assert!(String::from_utf8_lossy(&evidence.stdout).contains("no such table"));
     let why = argus.cli(&["why", "cured"]);
     assert!(why.status.success());
+    let back = argus.wait_ready("cured", LIMIT);
+    assert_eq!(back["revision"], good, "the last remedy was to go back");
 }

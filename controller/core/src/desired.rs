@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::backoff::Growth;
 use crate::ident::{EnvName, Hash, HostPort, Protocol, ResourceName, Revision, ServiceName};
 use crate::memory::breaker::Settings as BreakerSettings;
+use crate::secrets::Secrets;
 
 /// One admitted environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +63,9 @@ pub struct Desired {
     /// A revision that is not Ready within this time gives way to the last good one; `None`: never by itself.
     #[serde(default)]
     pub rollback: Option<Duration>,
+    /// What it reads from outside and must not leave; written only to private files, as its environment is.
+    #[serde(default)]
+    pub secrets: Secrets,
     /// Said once in the status: what the file asks for that Argus carries but does not act on.
     pub notes: Vec<String>,
 }

@@ -12,5 +12,6 @@ pub mod orders;
 pub mod outcome;
 pub mod plan;
 pub mod probe;
+pub mod secrets;
 pub mod status;
 pub mod time;

@@ -46,6 +46,8 @@ pub struct StatusInput<'a> {
     pub warnings: &'a [Complaint],
     /// What people and agents asked for.
     pub orders: &'a Orders,
+    /// Another revision than the accepted one was ready for long enough to go back to.
+    pub can_roll_back: bool,
     /// Why the spec folder cannot be read; `None` when it can.
     pub specs_gone: Option<&'a str>,
     /// The engine as last seen.
@@ -139,6 +141,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
         stale: !input.engine.synced || !input.circuits.engine().is_closed(),
         ..EnvironmentStatus::default()
     };
+    redact::status(input, &mut status);
     status.as_of = match input.previous {
         Some(previous) if same(previous, &status) => previous.as_of.clone(),
         Some(_) | None => input.now.to_string(),

@@ -9,6 +9,7 @@ use argus_core::desired::Desired;
 use argus_core::ident::EnvName;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::{Act, Step, Subject, image};
+use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -17,13 +18,16 @@ use crate::clock::Clock;
 use crate::gated::Openings;
 use crate::state::{StateDir, write_private};
 use crate::supervise::crew::{Crew, Lost};
+use crate::wishes::Desires;
 
 pub mod archive;
+mod blackout;
 pub mod deadline;
 pub mod gate;
 pub mod progress;
 
 use archive::Archive;
+use blackout::Blackout;
 pub use deadline::Deadlines;
 use gate::{Class, Gate};
 pub use progress::Board;
@@ -49,6 +53,7 @@ pub struct Hands<B> {
     board: watch::Sender<Board>,
     state: StateDir,
     archive: Archive,
+    blackout: Blackout,
     clock: Clock,
     crew: Crew<(Step, Timestamp), Result<Done, ActError>>,
 }
@@ -70,6 +75,7 @@ impl<B: Backend> Hands<B> {
             openings,
             board,
             archive: Archive::new(state.clone(), clock),
+            blackout: Blackout::default(),
             state,
             clock,
             crew: Crew::default(),
@@ -81,10 +87,17 @@ impl<B: Backend> Hands<B> {
         self.board.subscribe()
     }
 
+    /// What is desired, for the secrets in it.
+    pub fn learn(&mut self, desires: &Desires) {
+        self.blackout.learn(desires);
+    }
+
     /// Begins an act that was decided on for this environment; its end comes through [`Hands::finished`].
     pub fn begin(&mut self, env: &EnvName, step: Step) {
         let verb = step.act.verb();
-        let span = tracing::info_span!("act", act = verb, subject = %step.subject, cause = %step.because);
+        let secrets = self.blackout.of(&step.subject);
+        let subject = secrets.redacted(&step.subject.to_string());
+        let span = tracing::info_span!("act", act = verb, subject, cause = %step.because);
         let (backend, gate) = (self.backend.clone(), self.gate.clone());
         let teller = Teller::new(step.subject.clone(), self.board.clone(), self.clock);
         let deadline = self.deadlines.of(&step.act);
@@ -100,11 +113,13 @@ impl<B: Backend> Hands<B> {
             }
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
             let outcome = match outcome {
-                Ok(Done::Evidence(found)) => Ok(Done::Evidence(archive.keep(&step_kept, found).await)),
+                Ok(Done::Evidence(found)) => {
+                    Ok(Done::Evidence(archive.keep(&step_kept, found, &secrets).await))
+                }
                 other => other,
             };
             if let Some(path) = log {
-                keep_log(path, teller.log(), outcome.as_ref().err()).await;
+                keep_log(path, teller.log(), outcome.as_ref().err(), &secrets).await;
             }
             outcome
         };
@@ -121,7 +136,7 @@ impl<B: Backend> Hands<B> {
             }))
         });
         let took = self.clock.now().since(begun);
-        report(&step, &outcome, took);
+        report(&step, &outcome, took, &self.blackout);
         Finished { step, outcome, took }
     }
 
@@ -154,12 +169,17 @@ impl<B: Backend> Hands<B> {
     }
 }
 
-fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration) {
-    let (act, subject, cause) = (step.act.verb(), &step.subject, &step.because);
+fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration, blackout: &Blackout) {
+    let secrets = blackout.of(&step.subject);
+    let (act, cause) = (step.act.verb(), &step.because);
+    let subject = secrets.redacted(&step.subject.to_string());
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     match outcome {
-        Ok(_) => tracing::info!(act, %subject, %cause, ms, result = "done", "act"),
-        Err(error) => tracing::warn!(act, %subject, %cause, ms, result = "failed", %error, "act"),
+        Ok(_) => tracing::info!(act, subject, %cause, ms, result = "done", "act"),
+        Err(error) => {
+            let error = secrets.redacted(&error.to_string());
+            tracing::warn!(act, subject, %cause, ms, result = "failed", error, "act");
+        }
     }
 }
 
@@ -183,11 +203,12 @@ fn log_of(act: &Act, state: &StateDir) -> Option<std::path::PathBuf> {
     }
 }
 
-async fn keep_log(path: std::path::PathBuf, mut log: String, error: Option<&ActError>) {
+async fn keep_log(path: std::path::PathBuf, mut log: String, error: Option<&ActError>, secrets: &Secrets) {
     if let Some(error) = error {
         log.push_str(&error.to_string());
         log.push('\n');
     }
+    let log = secrets.redacted(&log);
     let kept = tokio::task::spawn_blocking(move || write_private(&path, log.as_bytes())).await;
     if let Ok(Err(error)) = kept {
         tracing::warn!(%error, "cannot keep the log of a pull or build");

@@ -176,6 +176,7 @@ impl<B: Backend> Reconciler<B> {
         self.told.desires.send_if_modified(|told| {
             let differs = **told != *desired;
             if differs {
+                self.hands.learn(desired);
                 *told = Arc::new(desired.clone());
             }
             differs

@@ -169,6 +169,13 @@ impl Wishes {
         }))
     }
 
+    /// The last good revision but this one: what a rollback goes back to.
+    pub fn good_before(&self, accepted: &Accepted) -> Option<&Arc<Accepted>> {
+        let goods = self.goods.get(&accepted.desired.env)?;
+        let other = |good: &&Arc<Accepted>| good.desired.revision != accepted.desired.revision;
+        goods.iter().rev().find(other)
+    }
+
     fn roll_back(
         &mut self,
         env: &EnvName,
@@ -176,8 +183,7 @@ impl Wishes {
         facts: Facts<'_>,
     ) -> Result<Answer, CommandError> {
         let revision = &accepted.desired.revision;
-        let goods = self.goods.get(env).map(Vec::as_slice).unwrap_or_default();
-        let Some(good) = goods.iter().rev().find(|good| good.desired.revision != *revision) else {
+        let Some(good) = self.good_before(accepted) else {
             let message = format!("no other revision of `{env}` was ever ready");
             return Err(CommandError::Refused(message));
         };

@@ -8,6 +8,7 @@ use argus_core::memory::Death;
 use argus_core::time::Timestamp;
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::hands::archive::Facts;
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::state::StateDir;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,18 @@ impl From<&Death> for Ending {
 }
 
 impl Ending {
+    /// As far as the evidence itself tells, when nobody remembers the run any more.
+    pub(crate) fn kept(facts: &Facts) -> Option<Self> {
+        let exit_code = facts.exit_code?;
+        Some(Self {
+            incarnation: facts.incarnation,
+            started_at: facts.started_at.clone(),
+            exit_code: Some(exit_code),
+            signal: diagnose::signal(exit_code).map(str::to_owned),
+            ..Self::default()
+        })
+    }
+
     /// In words, as in `exit code 3 after 7s`.
     pub(crate) fn words(&self) -> String {
         let code = match self.exit_code {

@@ -73,6 +73,7 @@ impl Evidence {
         let (env, service) = (&kept.facts.environment, &kept.facts.service);
         let mut endings = ending::known(state, status::one(state, env)?.as_ref(), env, service);
         let ending = endings.remove(&kept.facts.incarnation);
+        let ending = ending.or_else(|| Ending::kept(&kept.facts));
         let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
         let (stderr, stdout) = (last(&stderr, self.tail), last(&stdout, self.tail));
         let value = || {
@@ -120,6 +121,7 @@ impl Evidence {
             let kept = kept::all(state, env, service)?.into_iter();
             all.extend(kept.map(|kept| {
                 let ending = endings.remove(&kept.facts.incarnation);
+                let ending = ending.or_else(|| Ending::kept(&kept.facts));
                 (kept, ending)
             }));
         }
@@ -172,6 +174,7 @@ fn row(kept: &Kept, ending: Option<&Ending>) -> Value {
         "incarnation": facts.incarnation,
         "containerId": facts.container_id,
         "startedAt": facts.started_at,
+        "exitCode": facts.exit_code,
         "takenAt": facts.taken_at,
         "ending": ending,
         "memoryPeak": facts.memory_peak,

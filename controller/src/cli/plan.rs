@@ -10,6 +10,7 @@ use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::plan::{self as core, Subject};
 use argus_core::probe::HealthBook;
+use argus_core::secrets::Secrets;
 use argus_core::status::words;
 use argus_crds::complaint;
 use argus_crds::error::Code;
@@ -48,6 +49,8 @@ struct Road {
     steps: Vec<core::Step>,
     /// `argus down` took it down, and nothing has brought it back yet.
     down: bool,
+    /// What is not said.
+    secrets: Secrets,
 }
 
 type Roads = BTreeMap<EnvName, Road>;
@@ -153,6 +156,7 @@ async fn roads(
     for (env, accepted) in &book.environments {
         let road = roads.entry(env.clone()).or_default();
         road.down = is_down(env, accepted);
+        road.secrets = accepted.desired.not_to_be_told();
     }
     Ok(roads)
 }
@@ -200,7 +204,17 @@ fn tell_refused(book: &SpecBook) -> bool {
 
 fn text(roads: &Roads) -> String {
     let mut lines = Vec::new();
-    for (env, Road { plan, steps, down }) in roads {
+    for (
+        env,
+        Road {
+            plan,
+            steps,
+            down,
+            secrets,
+        },
+    ) in roads
+    {
+        let said = |subject: &Subject| secrets.redacted(&subject.to_string());
         if *down {
             lines.push(format!(
                 "{env}: taken down by `argus down`; an edit of its file or `argus retry {env}` brings it back"
@@ -218,7 +232,7 @@ fn text(roads: &Roads) -> String {
             lines.push(format!(
                 "  {} {} ({})",
                 output::green(step.act.verb()),
-                step.subject,
+                said(&step.subject),
                 step.because
             ));
         }
@@ -227,8 +241,8 @@ fn text(roads: &Roads) -> String {
             lines.push(format!(
                 "  {} {}: {}",
                 output::yellow("waits now"),
-                wait.subject,
-                told.message
+                said(&wait.subject),
+                secrets.redacted(&told.message)
             ));
         }
     }
@@ -239,26 +253,34 @@ fn text(roads: &Roads) -> String {
 }
 
 fn value(roads: &Roads) -> Value {
-    let step = |step: &core::Step, now: bool| {
+    let subject = |subject: &Subject, secrets: &Secrets| secrets.redacted_json(json!(subject), &["kind"]);
+    let step = |step: &core::Step, now: bool, secrets: &Secrets| {
         json!({
-            "subject": step.subject,
+            "subject": subject(&step.subject, secrets),
             "verb": step.act.verb(),
             "because": step.because,
             "why": step.because.to_string(),
             "now": now,
         })
     };
-    let one = |(env, Road { plan, steps, down }): (&EnvName, &Road)| {
+    let one = |(env, road): (&EnvName, &Road)| {
+        let Road {
+            plan,
+            steps,
+            down,
+            secrets,
+        } = road;
         let is_now = |it: &core::Step| {
             plan.steps
                 .iter()
                 .any(|now| now.subject == it.subject && now.because == it.because)
         };
-        let steps: Vec<Value> = steps.iter().map(|it| step(it, is_now(it))).collect();
-        let waits = plan
-            .waits
-            .iter()
-            .map(|wait| json!({ "subject": wait.subject, "waitingOn": words(&wait.on) }));
+        let steps: Vec<Value> = steps.iter().map(|it| step(it, is_now(it), secrets)).collect();
+        let waits = plan.waits.iter().map(|wait| {
+            let mut on = words(&wait.on);
+            on.message = secrets.redacted(&on.message);
+            json!({ "subject": subject(&wait.subject, secrets), "waitingOn": on })
+        });
         json!({
             "environment": env,
             "revision": plan.revision,

@@ -52,7 +52,10 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
         (&"bad".into(), &1.into()),
         "{facts:#}"
     );
-    assert_eq!(facts["containerId"], now["Id"]);
+    assert_eq!(
+        (&facts["containerId"], &facts["exitCode"]),
+        (&now["Id"], &1.into())
+    );
     for name in ["stdout.log", "stderr.log", "evidence.json"] {
         let mode = fs::metadata(folder.join(name)).expect(name).permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");

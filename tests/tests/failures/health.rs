@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::case::{Case, assert_delay, started};
 
 /// The lines of a web service that is asked for `path` each half second.
-fn web(name: &str, port: u16, path: &str, more: &str) -> String {
+pub(crate) fn web(name: &str, port: u16, path: &str, more: &str) -> String {
     format!(
         "image: {IMAGE}\n    container:\n      name: {name}-bad\n      ports: [\"{port}:8080\"]\n      \
          healthcheck: {{ path: {path}, port: 8080, interval: 500ms, timeout: 1s, retries: 3, startPeriod: 1s }}\n    {more}"

@@ -5,7 +5,7 @@ use std::time::Duration;
 use argus_tests::stage::LIMIT;
 use argus_tests::wait;
 
-use crate::case::{Case, assert_delay, assert_delays, ended, shell, started};
+use crate::case::{Case, SLACK, assert_delay, assert_delays, ended, shell, started};
 use crate::loops::BABBLE;
 
 #[test]
@@ -76,4 +76,38 @@ fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
     assert!(again.since(finished) < Duration::from_secs(30), "it waited");
     let told = case.wait_restarted(0);
     assert!(told["lastError"].is_null(), "{told:#}");
+}
+
+#[test]
+fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
+    let more = "\nargus: { restart: { mode: slowRetry } }";
+    let case = Case::start(
+        "slowly",
+        "maxRestarts: 1, restartDelay: 500ms",
+        &shell("slowly", BABBLE, more),
+    );
+    let (told, runs) = case.runs_until("has spent its budget", |bad| {
+        bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
+    });
+    assert_eq!(
+        (&told["restarts"], &told["waitingOn"]["reason"]),
+        (&1.into(), &"RestartBackoff".into()),
+        "{told:#}"
+    );
+    assert_eq!(told["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");
+    assert_eq!(
+        told["lastError"]["details"]["attempts"].as_array().map(Vec::len),
+        Some(2),
+        "{told:#}"
+    );
+    let last = runs.last().expect("two runs").clone();
+    let minute = Duration::from_secs(60);
+    let again = case.argus.wait_until(LIMIT * 2, "it is tried again", || {
+        let now = case.inspect()?;
+        started(&now).filter(|at| *at > last.finished)
+    });
+    assert_delay(last.finished, again, minute, SLACK);
+    case.wait("counts the try, and is where it was", |bad| {
+        bad["restarts"] == 2 && bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
+    });
 }

@@ -67,4 +67,19 @@ fn ten_restarts_a_minute_and_the_others_say_that_they_wait() {
         assert!(about_a_minute.contains(&after), "{on:#}");
     }
     assert_ne!(status["phase"], "Ready");
+
+    // When the minute is over there is room for all of them.
+    let status = argus.wait_status("storm", LIMIT * 2, "all run again", |now| {
+        ready(now) == SERVICES && now["phase"] == "Ready"
+    });
+    let restarts: Vec<_> = (0..SERVICES)
+        .map(|n| Controller::service(&status, &format!("s{n}"))["restarts"].clone())
+        .collect();
+    assert!(restarts.iter().all(|count| *count == 1), "{restarts:?}");
+    let about_a_minute = Duration::from_secs(59);
+    let late: Vec<_> = again()
+        .into_iter()
+        .filter(|at| at.since(first) >= about_a_minute)
+        .collect();
+    assert_eq!(late.len(), SERVICES - ALLOWED, "no more than ten in any minute");
 }

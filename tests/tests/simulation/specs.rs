@@ -152,6 +152,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         hold: false,
         rollback: None,
         breaker: Some(argus_core::memory::breaker::Settings::default()),
+        secrets: argus_core::secrets::Secrets::default(),
         notes: vec![],
     };
     desired.revision = revision_of(&desired);

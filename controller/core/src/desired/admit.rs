@@ -9,6 +9,7 @@ use crate::desired::identity::{Identity, shown};
 use crate::desired::peers::{Peer, Peers};
 use crate::desired::{Criticality, Desired, Mount, Service, claims, container, mock, needs, notes, settings};
 use crate::ident::{EnvName, Hash, ResourceName};
+use crate::secrets::Secrets;
 use crate::time::Timestamp;
 
 /// The most services and image mocks of one environment.
@@ -67,6 +68,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
     needs::circles(&services, to);
     let restart = settings::restart(written, to);
     let breaker = settings::breaker(written, to);
+    let secrets = Secrets::read_by(written, &site.env_vars);
     let refused = complaints.iter().any(Complaint::is_error);
     let desired = network.filter(|_| known && !refused).map(|network| {
         let mut desired = Desired {
@@ -92,12 +94,19 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
                 VolumeDeletion::Keep => false,
                 VolumeDeletion::Delete => true,
             },
+            secrets: secrets.clone(),
             notes: notes::of(written),
         };
         desired.revision = revision_of(&desired);
         desired
     });
-    Admission { desired, complaints }
+    Admission {
+        desired,
+        complaints: complaints
+            .into_iter()
+            .map(|complaint| secrets.redacted_complaint(complaint))
+            .collect(),
+    }
 }
 
 fn stand_in() -> Option<Identity> {

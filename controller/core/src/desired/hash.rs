@@ -41,6 +41,8 @@ pub fn revision_of(desired: &Desired) -> Revision {
     if let Value::Object(fields) = &mut json {
         fields.remove("revision");
         fields.remove("notes");
+        // Where its values count, they stand in the services.
+        fields.remove("secrets");
         fields.remove("hold");
         fields.remove("rollback");
         fields.remove("breaker");

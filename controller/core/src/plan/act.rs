@@ -93,6 +93,8 @@ pub enum Act {
         number: u64,
         /// When the run began.
         since: Option<Timestamp>,
+        /// How it ended; `None` where it still runs.
+        exit_code: Option<i64>,
         /// The port that its probe asks; asked once more where the container still runs.
         port: Option<u16>,
         /// What its probe said last, oldest first, to be kept with the rest.

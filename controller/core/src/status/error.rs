@@ -1,26 +1,29 @@
 //! Failures as the structured errors that leave the system.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::memory::ServiceMemory;
+use crate::memory::{ServiceMemory, restart};
 use crate::outcome::PortOwner;
 use crate::plan::{Subject, WaitingOn};
 use crate::time::Timestamp;
 
 use super::StatusInput;
+use super::redact;
 use super::wait::{holder, one_line};
 
 pub(crate) mod circuit;
 mod death;
 mod failure;
 mod flaky;
+mod place;
 mod spec;
 
 use death::Case;
 pub use failure::code_of;
+pub(super) use place::Place;
+pub use place::error_id;
 pub(super) use spec::of_spec;
 
 /// More errors than this help nobody.
@@ -87,11 +90,12 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 at,
             ))
         }
-        WaitingOn::Backoff { .. }
-        | WaitingOn::NotRestarted
-        | WaitingOn::NotRunnable { .. }
-        | WaitingOn::Storm { .. }
-        | WaitingOn::Deferred { .. } => of_last_death(input, place, memory),
+        WaitingOn::Backoff { .. } | WaitingOn::Storm { .. } => {
+            of_spent(input, place, memory).or_else(|| of_last_death(input, place, memory))
+        }
+        WaitingOn::NotRestarted | WaitingOn::NotRunnable { .. } | WaitingOn::Deferred { .. } => {
+            of_last_death(input, place, memory)
+        }
         WaitingOn::Halted { repetitions } => {
             let at = last.map_or(input.now, |death| death.at);
             Some(place.finish(
@@ -99,7 +103,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 at,
             ))
         }
-        WaitingOn::Held { until, why } => Some(place.finish(of_hold(*until, why), input.now)),
+        WaitingOn::Held { until, why } => Some(place.finish(of_hold(input, *until, why), input.now)),
         WaitingOn::Port { port, owner, .. } => {
             Some(place.finish(of_port(port.number, &port.protocol.to_string(), owner), input.now))
         }
@@ -114,9 +118,9 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 input.now,
             ))
         }
-        WaitingOn::Unhealthy { .. } => {
-            of_last_death(input, place, memory).or_else(|| Some(of_probe(input, place)))
-        }
+        WaitingOn::Unhealthy { .. } => of_spent(input, place, memory)
+            .or_else(|| of_last_death(input, place, memory))
+            .or_else(|| Some(of_probe(input, place))),
         // Told once for the whole environment.
         WaitingOn::Circuit { .. }
         | WaitingOn::Engine { .. }
@@ -180,85 +184,20 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
     }
 }
 
-/// Where an error happened.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) environment: Option<&'a str>,
-    pub(super) service: Option<&'a str>,
-    pub(super) container: Option<&'a str>,
-    pub(super) revision: Option<&'a str>,
-}
-
-impl<'a> Place<'a> {
-    pub(super) fn environment(input: &StatusInput<'a>) -> Self {
-        let revision = input.accepted.map(|accepted| accepted.desired.revision.as_str());
-        Self {
-            environment: Some(input.env.as_str()),
-            service: None,
-            container: None,
-            revision,
-        }
-    }
-
-    pub(super) fn finish(&self, error: StructuredError, at: Timestamp) -> StructuredError {
-        let id = error_id(
-            self.environment.unwrap_or_default(),
-            self.service,
-            error.code,
-            &error.message,
-            at,
-        );
-        let mut error = error.error_id(id).timestamp(at.to_string());
-        if let Some(environment) = self.environment {
-            error = error.environment(environment);
-        }
-        if let Some(service) = self.service {
-            error = error.service(service);
-        }
-        if let Some(container) = self.container {
-            error = error.container_id(container);
-        }
-        if let Some(revision) = self.revision {
-            error = error.revision(revision);
-        }
-        error
-    }
-}
-
-/// The identity of an occurrence, shaped like a ULID: its time, then a hash of what it is, so that the same failure has the same id
-/// however often it is told.
-pub fn error_id(
-    environment: &str,
-    service: Option<&str>,
-    code: Code,
-    message: &str,
-    at: Timestamp,
-) -> String {
-    const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let text = format!(
-        "{environment}\0{}\0{code}\0{message}\0{}",
-        service.unwrap_or_default(),
-        at.0
-    );
-    let hash = Sha256::digest(text.as_bytes());
-    let tail = hash
-        .iter()
-        .take(10)
-        .fold(0_u128, |bits, byte| (bits << 8) | u128::from(*byte));
-    let time = u128::try_from(at.0).unwrap_or(0) % (1 << 48);
-    let bits = (time << 80) | tail;
-    let digit = |place: u32| CROCKFORD[usize::try_from((bits >> (5 * place)) & 31).unwrap_or(0)];
-    (0..26).rev().map(|place| char::from(digit(place))).collect()
-}
-
-fn of_hold(until: Option<Timestamp>, why: &str) -> StructuredError {
+fn of_hold(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> StructuredError {
     let message = if why.is_empty() {
         "it is held as it is".to_owned()
     } else {
         format!("it is held as it is: {}", one_line(why))
     };
     let until = until.map(|at| at.to_string());
-    StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }))
+    let error = StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }));
+    if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
+        // No command lets go what the file holds.
+        error.suggest(&[ActionId::FixSpec])
+    } else {
+        error
+    }
 }
 
 fn of_port(port: u16, protocol: &str, owner: &PortOwner) -> StructuredError {
@@ -340,6 +279,8 @@ fn of_no_service(input: &StatusInput<'_>) -> Vec<StructuredError> {
 
 /// An error without a time of its own was first seen when it was first told: it keeps that time and its id.
 pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
+    // Before it is looked for among what was told.
+    let error = redact::error(&redact::secrets(input), error);
     let Some(previous) = input.previous else {
         return error;
     };
@@ -360,6 +301,24 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
             ..error
         },
         None => error,
+    }
+}
+
+/// The error of a budget that is spent, though `slowRetry` goes on.
+fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceMemory) -> Option<StructuredError> {
+    let policy = &input.accepted?.desired.restart;
+    let at = memory.deaths.last()?.at;
+    match restart::verdict(policy, &memory.deaths, input.outages, &memory.flips) {
+        restart::Verdict::At(_, attempt) if attempt > policy.max_restarts => {
+            let case = Case::of(input, place);
+            Some(place.finish(death::exhausted(&case, attempt - 1, &memory.deaths), at))
+        }
+        restart::Verdict::At(..)
+        | restart::Verdict::EngineRestart
+        | restart::Verdict::GaveUp(_)
+        | restart::Verdict::Halted(_)
+        | restart::Verdict::NotRunnable(_)
+        | restart::Verdict::Stay => None,
     }
 }
 

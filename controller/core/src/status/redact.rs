@@ -1,59 +1,69 @@
-//! What must not leave the system: values of variables whose name says that they are secret.
+//! A status without the secrets of its environment.
 
-use crate::desired::Service;
+use argus_crds::error::StructuredError;
+use argus_crds::status::EnvironmentStatus;
 
-/// Words that make a variable's name one of a secret.
-const SECRET: [&str; 9] = [
-    "PASSWORD",
-    "PASSWD",
-    "SECRET",
-    "TOKEN",
-    "CREDENTIAL",
-    "PRIVATE",
-    "APIKEY",
-    "API_KEY",
-    "ACCESS_KEY",
+use crate::secrets::Secrets;
+
+use super::StatusInput;
+
+/// Details that are our own words, names and times: programs read them.
+const OURS: &[&str] = &[
+    "kind",
+    "event",
+    "verb",
+    "containerId",
+    "startedAt",
+    "endedAt",
+    "signal",
+    "evidence",
+    "protocol",
+    "stoppedByOther",
+    "flips",
+    "suggestions",
+    "until",
 ];
-/// A shorter value would take harmless words with it.
-const SHORTEST: usize = 4;
 
-/// A text in which the secrets of a service are blacked out.
-pub(super) fn redacted(text: &str, service: Option<&Service>) -> String {
-    let Some(service) = service else {
-        return text.to_owned();
-    };
-    let mut values: Vec<&str> = service
-        .environment
-        .iter()
-        .filter(|(name, value)| is_secret(name) && value.len() >= SHORTEST)
-        .map(|(_, value)| value.as_str())
-        .collect();
-    // A secret that contains another one goes first, as a whole.
-    values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-    values
-        .into_iter()
-        .fold(text.to_owned(), |text, value| text.replace(value, "[redacted]"))
+/// What must not leave of the environment.
+pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
+    input
+        .accepted
+        .map(|accepted| accepted.desired.not_to_be_told())
+        .unwrap_or_default()
 }
 
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    SECRET.iter().any(|word| name.contains(word))
+/// An error in whose words there is no secret. What it is about and what is done about it are names.
+pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredError {
+    if secrets.is_empty() {
+        return error;
+    }
+    let text = |text: Option<String>| text.map(|text| secrets.redacted(&text));
+    StructuredError {
+        message: secrets.redacted(&error.message),
+        details: error.details.map(|details| secrets.redacted_json(details, OURS)),
+        stdout_tail: text(error.stdout_tail),
+        stderr_tail: text(error.stderr_tail),
+        debug: text(error.debug),
+        ..error
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_tell_what_is_secret() {
-        for (name, secret) in [
-            ("DB_PASSWORD", true),
-            ("github_token", true),
-            ("AWS_SECRET_ACCESS_KEY", true),
-            ("GREETING", false),
-            ("KEYBOARD", false),
-        ] {
-            assert_eq!(is_secret(name), secret, "{name}");
+/// The rest of a status, whose errors are redacted already.
+pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
+    let secrets = secrets(input);
+    if secrets.is_empty() {
+        return;
+    }
+    for row in &mut status.services {
+        if let Some(on) = &mut row.waiting_on {
+            on.message = secrets.redacted(&on.message);
         }
+        row.image = row.image.as_deref().map(|image| secrets.redacted(image));
+    }
+    for condition in &mut status.conditions {
+        condition.message = secrets.redacted(&condition.message);
+    }
+    for complaint in &mut status.complaints {
+        *complaint = secrets.redacted_complaint(complaint.clone());
     }
 }

@@ -233,8 +233,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &Facts<'_>, state: ServiceState) -
         return Some(Told {
             reason: "ActInFlight".to_owned(),
             message,
-            until: None,
-            error: None,
+            ..Told::default()
         });
     }
     if matches!(state, ServiceState::Ready | ServiceState::Completed) && input.engine.reachable {
@@ -244,8 +243,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &Facts<'_>, state: ServiceState) -
         return Some(Told {
             reason: "NextLook".to_owned(),
             message: "the next look at the engine and at its health".to_owned(),
-            until: None,
-            error: None,
+            ..Told::default()
         });
     } else {
         WaitingOn::Engine {
@@ -267,8 +265,7 @@ fn image_words(work: &ImageWork<'_>, reference: &str, on: &WaitingOn) -> Told {
     Told {
         reason: "ImageNotPresent".to_owned(),
         message: doing,
-        until: None,
-        error: None,
+        ..Told::default()
     }
 }
 

@@ -22,6 +22,7 @@ use crate::orders::Orders;
 use crate::outcome::{ActError, PortOwner, PortRefusal};
 use crate::plan::{Act, Cause, Failure, Plan, PortKey, Step, Subject, Wait, WaitingOn};
 use crate::probe::{Health, HealthBook, Verdict};
+use crate::secrets::Secrets;
 use crate::time::Timestamp;
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
@@ -139,6 +140,7 @@ impl Shop {
             hold: false,
             rollback: None,
             breaker: Some(crate::memory::breaker::Settings::default()),
+            secrets: Secrets::default(),
             notes: Vec::new(),
         };
         let key = |text: &str, port| PortKey {
@@ -278,6 +280,7 @@ impl Shop {
             warnings: &[],
             orders: &self.orders,
             circuits: &self.circuits,
+            can_roll_back: true,
             outages: &[],
             specs_gone: self.specs_gone.as_deref(),
             engine: EngineView {
@@ -759,4 +762,51 @@ fn the_same_failure_has_the_same_id_and_another_time_another() {
         "{}",
         id(1_800_000_000_000)
     );
+}
+
+#[test]
+fn no_secret_is_in_a_status_wherever_it_came_from() {
+    let mut shop = Shop::ready();
+    let desired = &mut shop.accepted.as_mut().unwrap().desired;
+    desired.secrets = serde_json::from_value(serde_json::json!(["swordfish", "shop-db", "exit"])).unwrap();
+    let db = desired.services.get_mut(&name("db")).unwrap();
+    db.environment.insert("DB_PASSWORD".into(), "hunter-two".into());
+    db.image = Image::Named("swordfish/db:1".to_owned());
+    let said = "no swordfish for hunter-two in `shop-db`";
+    let failure = Shop::failure("create-container", ActError::Rejected(said.to_owned()));
+    shop.waits("db", WaitingOn::Failed { failure });
+    let mut death = Death::of(ContainerId::new("c-web").unwrap(), NOW);
+    death.exit_code = 1;
+    death.evidence = Some(crate::outcome::Evidence {
+        stderr: vec![said.to_owned()],
+        missing: vec![said.to_owned()],
+        ..crate::outcome::Evidence::default()
+    });
+    let web = shop.memory.services.entry(name("web")).or_default();
+    web.deaths.push(death);
+    shop.waits("web", WaitingOn::GaveUp { restarts: 1 });
+    let status = shop.status();
+    let text = serde_json::to_string(&status).unwrap();
+    assert!(!text.contains("swordfish"), "{text}");
+    let of_db = &status.services[0];
+    assert_eq!(
+        of_db.last_error.as_ref().unwrap().message,
+        "engine refused: no [redacted] for [redacted] in `shop-db`",
+        "a name of the file stays"
+    );
+    assert_eq!(of_db.image.as_deref(), Some("[redacted]/db:1"));
+    let error = status.services[1].last_error.as_ref().unwrap();
+    let attempt = &error.details.as_ref().unwrap()["attempts"][0];
+    assert_eq!(attempt["kind"], "exit", "a word of ours stays");
+    let told = error.stderr_tail.as_deref();
+    let blackened = "no [redacted] for [redacted] in `shop-db`";
+    assert_eq!(told, Some(blackened), "another's variable, too");
+    assert_eq!(attempt["lastLine"], blackened);
+
+    // What is told again is the same occurrence.
+    shop.previous = Some(status.clone());
+    shop.now = NOW + Duration::from_secs(60);
+    let again = shop.status();
+    assert_eq!(again.errors, status.errors);
+    assert_eq!(again.as_of, status.as_of);
 }

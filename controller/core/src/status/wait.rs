@@ -13,6 +13,11 @@ pub fn words(on: &WaitingOn) -> Told {
     Told {
         reason: reason(on).to_owned(),
         message: message(on),
+        service: if let WaitingOn::Dependency { service, .. } = on {
+            Some(service.to_string())
+        } else {
+            None
+        },
         until: on.until().map(|until| until.to_string()),
         error: code_of_wait(on),
     }

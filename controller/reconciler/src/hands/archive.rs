@@ -1,22 +1,29 @@
 //! What failed runs left, on disk before anything is done to their containers, and bounded.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use argus_core::outcome::Evidence;
 use argus_core::plan::{Act, Step, Subject};
+use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::state::{StateDir, write_private};
+use crate::state::StateDir;
 
 /// Most bytes of all evidence.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 /// Evidence that is older goes.
 const OLDEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// A look through all of it takes longer the more there is, and the next start waits for it; in this time few failures
+/// can be added, because restarts are rationed.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 /// Lines of each stream that the memory keeps.
 const REMEMBERED: usize = 100;
 /// Longest line that the memory keeps, in bytes.
@@ -39,6 +46,9 @@ pub struct Facts {
     pub container_id: String,
     /// When the run began.
     pub started_at: Option<String>,
+    /// How it ended; `null` where it still ran, unhealthy.
+    #[serde(default)]
+    pub exit_code: Option<i64>,
     /// When this was taken.
     pub taken_at: String,
     /// The most memory it used, in bytes, as far as that was measured.
@@ -62,22 +72,37 @@ pub struct Facts {
 pub struct Archive {
     state: StateDir,
     clock: Clock,
+    /// When all of it was looked through last, in milliseconds since the epoch.
+    swept: Arc<AtomicI64>,
 }
 
 impl Archive {
     /// Below this state directory.
     pub fn new(state: StateDir, clock: Clock) -> Self {
-        Self { state, clock }
+        Self {
+            state,
+            clock,
+            swept: Arc::default(),
+        }
     }
 
-    /// Writes down what a step found; what is returned is as much of it as a memory needs.
-    pub async fn keep(&self, step: &Step, mut found: Box<Evidence>) -> Box<Evidence> {
-        if let Some((folder, facts)) = self.place(step, &found) {
+    /// Writes down what a step found, without these secrets; what is returned is as much of it as a memory needs.
+    pub async fn keep(&self, step: &Step, mut found: Box<Evidence>, secrets: &Secrets) -> Box<Evidence> {
+        black_out(&mut found, secrets);
+        if let Some((folder, facts)) = self.place(step, &found, secrets) {
             let (root, whole) = (self.state.evidence(), found.clone());
-            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.clock.now().0.unsigned_abs());
+            let now = self.clock.now();
+            let before = Timestamp(self.swept.load(Ordering::Relaxed));
+            let is_due = now.since(before) >= BETWEEN_SWEEPS;
+            if is_due {
+                self.swept.store(now.0, Ordering::Relaxed);
+            }
+            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(now.0.unsigned_abs());
             let written = tokio::task::spawn_blocking(move || {
                 let written = write(&folder, &facts, &whole);
-                sweep(&root, &folder, MOST_BYTES, now - OLDEST);
+                if is_due {
+                    sweep(&root, &folder, MOST_BYTES, now - OLDEST);
+                }
                 written
             });
             match written.await {
@@ -94,13 +119,14 @@ impl Archive {
         found
     }
 
-    fn place(&self, step: &Step, found: &Evidence) -> Option<(PathBuf, Facts)> {
+    fn place(&self, step: &Step, found: &Evidence, secrets: &Secrets) -> Option<(PathBuf, Facts)> {
         let (
             Subject::Service { environment, service },
             Act::KeepEvidence {
                 id,
                 number,
                 since,
+                exit_code,
                 probe_said,
                 ..
             },
@@ -114,9 +140,10 @@ impl Archive {
             incarnation: *number,
             container_id: id.to_string(),
             started_at: since.map(|at: Timestamp| at.to_string()),
+            exit_code: *exit_code,
             taken_at: self.clock.now().to_string(),
             memory_peak: found.memory_peak,
-            probe_said: probe_said.clone(),
+            probe_said: probe_said.iter().map(|said| secrets.redacted(said)).collect(),
             questions: found.questions.clone(),
             stdout_lines: found.stdout.len(),
             stderr_lines: found.stderr.len(),
@@ -129,28 +156,81 @@ impl Archive {
     }
 }
 
+fn black_out(found: &mut Evidence, secrets: &Secrets) {
+    if secrets.is_empty() {
+        return;
+    }
+    for line in found.stdout.iter_mut().chain(&mut found.stderr) {
+        *line = match stamped(line) {
+            Some((stamp, text)) => format!("{stamp} {}", secrets.redacted(text)),
+            None => secrets.redacted(line),
+        };
+    }
+}
+
+/// A line with the engine's time in front, cut there.
+fn stamped(line: &str) -> Option<(&str, &str)> {
+    line.split_once(' ')
+        .filter(|(stamp, _)| Timestamp::parse(stamp).is_some())
+}
+
 fn write(folder: &Path, facts: &Facts, found: &Evidence) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    for (name, lines) in [("stdout.log", &found.stdout), ("stderr.log", &found.stderr)] {
+    let lines = |lines: &[String]| {
         let mut text = lines.join("\n");
         if !text.is_empty() {
             text.push('\n');
         }
-        write_private(&folder.join(name), text.as_bytes())?;
-    }
+        text.into_bytes()
+    };
     let facts = serde_json::to_vec_pretty(facts).map_err(io::Error::other)?;
+    let unfinished = folder.join(format!("{FACTS}.new"));
+    let files = [
+        (folder.join("stdout.log"), lines(&found.stdout)),
+        (folder.join("stderr.log"), lines(&found.stderr)),
+        (unfinished.clone(), facts),
+    ];
+    fs::create_dir_all(folder)?;
+    // Each waits for the disk, which takes hardly longer for three at once than for one.
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = files
+            .iter()
+            .map(|(path, bytes)| scope.spawn(move || write_down(path, bytes)))
+            .collect();
+        let ended = writers.into_iter().map(|writer| {
+            writer
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a write panicked")))
+        });
+        ended.collect::<io::Result<()>>()
+    })?;
     // Last: who finds it finds the rest.
-    write_private(&folder.join(FACTS), &facts)
+    fs::rename(unfinished, folder.join(FACTS))?;
+    File::open(folder)?.sync_all()
+}
+
+/// On disk when it returns; its name is when its folder is.
+fn write_down(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    file.sync_all()
 }
 
 /// The engine's time in front of each line is for the files.
 fn remembered(lines: &[String]) -> Vec<String> {
     let from = lines.len().saturating_sub(REMEMBERED);
     let bare = |line: &String| {
-        let text = match line.split_once(' ') {
-            Some((stamp, text)) if Timestamp::parse(stamp).is_some() => text,
-            Some(_) | None if Timestamp::parse(line).is_some() => "",
-            Some(_) | None => line.as_str(),
+        let text = match stamped(line) {
+            Some((_, text)) => text,
+            None if Timestamp::parse(line).is_some() => "",
+            None => line.as_str(),
         };
         let end = (0..=LONGEST_LINE.min(text.len()))
             .rev()
@@ -244,6 +324,34 @@ mod tests {
         assert!(db.exists(), "large, and the last one of its service");
         sweep(root, &web[9], 350, second(100));
         assert!(web[9].exists() && !web[8].exists() && db.exists(), "too old");
+    }
+
+    #[test]
+    fn what_is_there_is_whole_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("shop").join("web").join("1");
+        let facts: Facts = serde_json::from_str(
+            r#"{"environment":"shop","service":"web","incarnation":1,"containerId":"c","startedAt":null,"takenAt":"",
+                "memoryPeak":null,"stdoutLines":2,"stderrLines":0,"missing":[]}"#,
+        )
+        .unwrap();
+        let found = Evidence {
+            stdout: vec!["one".to_owned(), "two".to_owned()],
+            ..Evidence::default()
+        };
+        // What an attempt that was cut off left is written over.
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("stdout.log"), "half of something longer").unwrap();
+        write(&folder, &facts, &found).unwrap();
+        let mut names: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
+        names.sort_by_key(fs::DirEntry::file_name);
+        let kept: Vec<_> = names
+            .iter()
+            .map(|file| (file.file_name(), fs::read_to_string(file.path()).unwrap()))
+            .collect();
+        assert_eq!(kept.len(), 3, "{kept:?}");
+        assert_eq!((kept[1].1.as_str(), kept[2].1.as_str()), ("", "one\ntwo\n"));
+        assert_eq!(serde_json::from_str::<Facts>(&kept[0].1).unwrap(), facts);
     }
 
     #[test]

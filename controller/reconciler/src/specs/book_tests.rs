@@ -34,6 +34,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         hold: false,
         rollback: None,
         breaker: Some(argus_core::memory::breaker::Settings::default()),
+        secrets: argus_core::secrets::Secrets::default(),
         notes: Vec::new(),
     }
 }

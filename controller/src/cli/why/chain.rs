@@ -94,7 +94,7 @@ pub(super) fn of(state: &StateDir, status: &EnvironmentStatus, service: &Service
         chain
             .links
             .extend(row.waiting_on.as_ref().map(|on| wait(row, on)));
-        let on = row.waiting_on.as_ref().and_then(dependency);
+        let on = row.waiting_on.as_ref().and_then(|on| on.service.as_deref());
         let Some(next) = on.and_then(|name| status.services.iter().find(|row| row.name == name)) else {
             // A dependency that is well explains nothing by what befell it earlier.
             if seen.len() == 1 || !is_good(row) {
@@ -199,11 +199,6 @@ fn wait(row: &ServiceStatus, on: &WaitingOn) -> Link {
         code: on.error,
         ..link(Kind::Wait, Some(row), on.message.clone())
     }
-}
-
-/// The dependency that is waited for; the status names it in its words only.
-fn dependency(on: &WaitingOn) -> Option<&str> {
-    (on.reason == "DependencyNotReady").then(|| on.message.split('`').nth(1))?
 }
 
 fn of_error(row: Option<&ServiceStatus>, error: &StructuredError) -> Link {

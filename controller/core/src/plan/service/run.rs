@@ -44,6 +44,7 @@ pub(super) fn evidence(look: &Look<'_>) -> Option<Act> {
         id: last.container.clone(),
         number: last.number,
         since: last.started_at,
+        exit_code: (last.ending != Ending::Unhealthy).then_some(last.exit_code),
         port: port.filter(|_| last.ending == Ending::Unhealthy),
         probe_said: last.probe_said.clone(),
     })

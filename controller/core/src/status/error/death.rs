@@ -1,15 +1,15 @@
 //! A failure of a container that nobody asked for as a structured error.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::{Value, json};
 
-use crate::desired::Service;
 use crate::diagnose::{self, Kind};
 use crate::memory::{Death, restart};
 use crate::observed::{Container, Outage};
 use crate::outcome::Evidence;
+use crate::secrets::Secrets;
 use crate::status::StatusInput;
-use crate::status::redact::redacted;
+use crate::status::redact;
 
 use super::Place;
 
@@ -19,40 +19,36 @@ const TAIL: usize = 20;
 const TAIL_BYTES: usize = 4 * 1024;
 
 /// What a failure is told with, beside itself.
-#[derive(Clone, Copy)]
 pub(super) struct Case<'a> {
     environment: &'a str,
     name: &'a str,
-    service: Option<&'a Service>,
+    secrets: Secrets,
     outages: &'a [Outage],
+    can_roll_back: bool,
 }
 
 impl<'a> Case<'a> {
     pub(super) fn of(input: &StatusInput<'a>, place: &Place<'a>) -> Self {
         let name = place.service.unwrap_or_default();
-        let services = input.accepted.map(|accepted| &accepted.desired.services);
-        let service = services.and_then(|services| {
-            let mut named = services.iter().filter(|(found, _)| found.as_str() == name);
-            named.next().map(|(_, service)| service)
-        });
         Self {
             environment: input.env.as_str(),
             name,
-            service,
+            secrets: redact::secrets(input),
             outages: input.outages,
+            can_roll_back: input.can_roll_back,
         }
     }
 
     /// A text without the secrets of the service.
     pub(super) fn redacted(&self, text: &str) -> String {
-        redacted(text, self.service)
+        self.secrets.redacted(text)
     }
 
     /// What a run wrote last, without the engine's times and without secrets.
     fn tail(&self, lines: &[String]) -> String {
         let from = lines.len().saturating_sub(TAIL);
         let text = lines[from..].join("\n");
-        let text = redacted(&text, self.service);
+        let text = self.redacted(&text);
         let cut = text.len().saturating_sub(TAIL_BYTES);
         let from = (cut..=text.len())
             .find(|at| text.is_char_boundary(*at))
@@ -77,7 +73,7 @@ impl<'a> Case<'a> {
             "memoryPeak": death.peak(),
             "incarnation": death.number,
             "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, death.number),
-            "lastLine": death.evidence.as_ref().and_then(last_line).map(|line| redacted(line, self.service)),
+            "lastLine": death.evidence.as_ref().and_then(last_line).map(|line| self.redacted(line)),
         })
     }
 
@@ -148,6 +144,10 @@ pub(super) fn exhausted(case: &Case<'_>, restarts: u32, deaths: &[Death]) -> Str
             "attempts": attempts(case, deaths),
             "crashLoop": is_crash_loop(deaths),
         }));
+    let actions = Code::ContainerRestartExhausted.about().actions;
+    let possible = |action: &ActionId| case.can_roll_back || *action != ActionId::Rollback;
+    let actions: Vec<ActionId> = actions.iter().copied().filter(possible).collect();
+    let error = error.suggest(&actions);
     match last {
         Some(last) => case.with_evidence(error, last),
         None => error,
@@ -160,7 +160,7 @@ pub(super) fn halted(case: &Case<'_>, repetitions: u32, deaths: &[Death]) -> Str
     let said = last
         .and_then(|last| last.evidence.as_ref())
         .and_then(last_line)
-        .map(|line| redacted(line, case.service))
+        .map(|line| case.redacted(line))
         .unwrap_or_default();
     let message = format!("failed in the same way {repetitions} times in a row: {said}");
     let error = StructuredError::new(Code::LoopHalted, message).details(json!({
@@ -181,7 +181,7 @@ fn fingerprint(case: &Case<'_>, death: &Death) -> Option<diagnose::Fingerprint> 
     let found = diagnose::fingerprint(death)?;
     let said = death.evidence.as_ref().and_then(last_line)?;
     Some(diagnose::Fingerprint {
-        line: diagnose::normalised(&redacted(said, case.service)),
+        line: diagnose::normalised(&case.redacted(said)),
         ..found
     })
 }

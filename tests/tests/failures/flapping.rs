@@ -1,0 +1,72 @@
+//! What changes its mind again and again is not believed, and left in peace for longer.
+
+use std::time::Duration;
+
+use argus_core::time::Timestamp;
+use argus_tests::stage::LIMIT;
+
+use crate::case::{Case, started};
+use crate::health::web;
+
+#[test]
+fn what_flaps_is_told_and_restarted_later_than_it_would_be() {
+    let case = Case::start(
+        "flaps",
+        "maxRestarts: 9, restartDelay: 11s, restartBackoff: linear",
+        &web("flaps", 18340, "/healthz", ""),
+    );
+    case.argus.wait_ready("flaps", LIMIT);
+    let before = case.inspect().as_ref().and_then(started);
+    let turn = |command: &str, health: &str| {
+        case.engine
+            .docker_ok(&["exec", "flaps-bad", command, "/www/healthz"]);
+        case.wait(&format!("is {health}"), |bad| bad["health"] == health)
+    };
+    for _ in 0..2 {
+        turn("rm", "Unhealthy");
+        let status = case.argus.status("flaps").to_string();
+        assert!(
+            !status.contains("FLAKY_SUSPECTED"),
+            "three times are none: {status}"
+        );
+        turn("touch", "Healthy");
+    }
+    let status = case
+        .argus
+        .wait_status("flaps", LIMIT, "is suspected to be flaky", |now| {
+            now["errors"].to_string().contains("FLAKY_SUSPECTED")
+        });
+    let errors = status["errors"].as_array().expect("errors");
+    let flaky = errors
+        .iter()
+        .find(|error| error["code"] == "FLAKY_SUSPECTED")
+        .expect("it was there");
+    assert_eq!(
+        (&flaky["service"], &flaky["severity"]),
+        (&"bad".into(), &"warning".into()),
+        "{flaky:#}"
+    );
+    assert_eq!(
+        flaky["details"]["flips"].as_array().map(Vec::len),
+        Some(4),
+        "{flaky:#}"
+    );
+    assert_eq!(
+        status["phase"], "Ready",
+        "to change its mind is no failure by itself"
+    );
+
+    turn("rm", "Unhealthy");
+    let told = case.wait("waits for its delay", |bad| {
+        bad["waitingOn"]["reason"] == "Unhealthy" && bad["waitingOn"]["until"].is_string()
+    });
+    let time = |value: &serde_json::Value| value.as_str().and_then(Timestamp::parse).expect("a time");
+    let delay = time(&told["waitingOn"]["until"]).since(time(&told["lastError"]["timestamp"]));
+    // The third failure waits three times as long; two flips too many make that five times.
+    assert_eq!(delay, Duration::from_secs(55), "{told:#}");
+    assert_eq!(
+        case.inspect().as_ref().and_then(started),
+        before,
+        "it was left running all the while"
+    );
+}

@@ -1,0 +1,122 @@
+//! While a test uses what is unhealthy, it is left running; what is gone is of no use to a test.
+
+use std::time::Duration;
+
+use argus_core::time::Timestamp;
+use argus_tests::stage::LIMIT;
+use argus_tests::wait;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::case::{Case, started};
+use crate::health::web;
+
+fn begin(case: &Case, test: &str, ttl: &str) {
+    let output = case
+        .argus
+        .cli(&["test", "begin", case.name, "--case", test, "--ttl", ttl]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn end(case: &Case, test: &str) -> Value {
+    let output = case
+        .argus
+        .cli(&["test", "end", case.name, "--case", test, "-o", "json"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Makes it unhealthy, and waits until that is left for the end of the test; the service then.
+fn sicken(case: &Case, test: &str) -> Value {
+    case.engine
+        .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
+    let told = case.wait("is left to the test", |bad| {
+        bad["waitingOn"]["reason"] == "TestRunning"
+    });
+    let message = told["waitingOn"]["message"].to_string();
+    assert!(message.contains(test), "{message}");
+    assert_eq!(told["health"], "Unhealthy", "{told:#}");
+    assert_eq!(told["lastError"]["code"], "HEALTH_CHECK_TIMEOUT", "{told:#}");
+    told
+}
+
+/// Until it is healthy again, in a container of its own.
+fn mended(case: &Case, before: Timestamp) -> Timestamp {
+    let again = case.started_after(before);
+    case.argus.wait_ready(case.name, LIMIT);
+    again
+}
+
+fn since(case: &Case) -> Timestamp {
+    case.inspect().as_ref().and_then(started).expect("it runs")
+}
+
+fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
+    let restart = "maxRestarts: 10, restartDelay: 500ms, restartBackoff: linear";
+    let service = web(name, port, "/healthz", "stopGrace: 1s");
+    let case = Case::start(name, restart, &service);
+    case.argus.wait_ready(name, LIMIT);
+    let since = since(&case);
+    (case, since)
+}
+
+#[test]
+fn an_unhealthy_service_is_left_running_until_the_test_ends() {
+    let (case, before) = sick("deferred", 18341);
+    begin(&case, "buy", "5m");
+    sicken(&case, "buy");
+    wait::all_the_while(Duration::from_secs(3), "it is left running", || {
+        since(&case) == before
+    });
+    let report = end(&case, "buy");
+    let report = &report["value"];
+    assert_eq!(report["restartsDuringRun"], 1, "{report:#}");
+    let found = &report["disturbances"][0];
+    assert_eq!(
+        (&found["service"], &found["blame"]),
+        (&"bad".into(), &"test".into()),
+        "{report:#}"
+    );
+    mended(&case, before);
+}
+
+#[test]
+fn a_lease_that_runs_out_ends_by_itself() {
+    let (case, before) = sick("forgotten", 18342);
+    begin(&case, "sell", "8s");
+    let told = sicken(&case, "sell");
+    let until = told["waitingOn"]["until"]
+        .as_str()
+        .and_then(Timestamp::parse)
+        .expect("until when");
+    let again = mended(&case, before);
+    assert!(again >= until, "not before it ran out: {again:?} < {until:?}");
+    let status = case.argus.status(case.name);
+    assert!(!status.to_string().contains("TestRunning"), "{status:#}");
+}
+
+#[test]
+fn what_is_gone_or_dumb_is_of_no_use_to_a_test() {
+    let (case, before) = sick("useless", 18343);
+    begin(&case, "ask", "5m");
+    sicken(&case, "ask");
+    case.signal(Signal::KILL);
+    let again = case.started_after(before);
+    case.engine
+        .docker_ok(&["exec", &case.container(), "touch", "/www/healthz"]);
+    case.argus.wait_ready(case.name, LIMIT);
+    // Nobody answers its probe at all, though its process is there.
+    let stop = "kill -STOP $(busybox pidof httpd)";
+    case.engine
+        .docker_ok(&["exec", &case.container(), "sh", "-c", stop]);
+    mended(&case, again);
+    let report = end(&case, "ask");
+    let services = report["value"]["disturbances"].as_array().expect("what failed");
+    assert!(services.len() >= 2, "{report:#}");
+    assert_eq!(report["value"]["restartsDuringRun"], services.len(), "{report:#}");
+}
