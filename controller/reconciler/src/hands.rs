@@ -86,6 +86,10 @@ impl<B: Backend> Hands<B> {
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
             let outcome = match outcome {
                 Ok(Done::Evidence(found)) => Ok(Done::Evidence(archive.keep(&step_kept, found).await)),
+                Err(error) => {
+                    archive.note_missing(&step_kept, &error).await;
+                    Err(error)
+                }
                 other => other,
             };
             if let Some(path) = log {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use argus_core::outcome::Evidence;
+use argus_core::outcome::{ActError, Evidence};
 use argus_core::plan::{Act, Step, Subject};
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -94,6 +94,19 @@ impl Archive {
         found
     }
 
+    /// Writes down that a step took nothing, unless something of its run is there already.
+    pub async fn note_missing(&self, step: &Step, error: &ActError) {
+        let nothing = Evidence {
+            missing: vec![error.to_string()],
+            ..Evidence::default()
+        };
+        if let Some((folder, facts)) = self.place(step, &nothing)
+            && !holds(&folder, &facts)
+        {
+            self.keep(step, Box::new(nothing)).await;
+        }
+    }
+
     fn place(&self, step: &Step, found: &Evidence) -> Option<(PathBuf, Facts)> {
         let (
             Subject::Service { environment, service },
@@ -127,6 +140,13 @@ impl Archive {
             .incarnation(environment.as_str(), service.as_str(), *number);
         Some((folder, facts))
     }
+}
+
+/// Whether evidence of the same run lies there.
+fn holds(folder: &Path, facts: &Facts) -> bool {
+    let kept = fs::read(folder.join(FACTS)).ok();
+    let kept: Option<Facts> = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    kept.is_some_and(|kept| kept.container_id == facts.container_id && kept.started_at == facts.started_at)
 }
 
 fn write(folder: &Path, facts: &Facts, found: &Evidence) -> io::Result<()> {
