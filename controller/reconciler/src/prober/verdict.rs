@@ -101,7 +101,8 @@ pub struct Row {
 impl Row {
     /// No answers yet.
     pub fn new(probe: &Probe, started_at: Option<Timestamp>, now: Timestamp) -> Self {
-        let counted_at = started_at.unwrap_or(now) + probe.start_period;
+        // The engine's clock may be ahead of ours.
+        let counted_at = started_at.unwrap_or(now).min(now) + probe.start_period;
         Self {
             health: None,
             started_at,
@@ -380,6 +381,15 @@ mod tests {
             // The start period, and an interval for each.
             assert_eq!(at / 1_000, unhealthy_at);
         }
+    }
+
+    #[test]
+    fn an_engine_whose_clock_is_ahead_hides_no_bad_answers() {
+        let probe = probe();
+        let mut row = Row::new(&probe, Some(Timestamp(3_600_000)), Timestamp(0));
+        let answers = [15_000, 25_000, 35_000].map(|at| row.take(&probe, Answer::bad(""), Timestamp(at)));
+        assert_eq!(answers, [true, false, true]);
+        assert_eq!(row.health().unwrap().verdict, Verdict::Unhealthy);
     }
 
     #[test]
