@@ -38,6 +38,9 @@ pub struct Wishes {
     pub rollbacks: BTreeMap<EnvName, Rollback>,
     /// Copies of environments beside them.
     pub forks: Desires,
+    /// Since when a revision is being tried that may be rolled back; a controller that was away begins anew.
+    #[serde(skip)]
+    tried: BTreeMap<EnvName, (Revision, Timestamp)>,
 }
 
 /// A revision that gave way to an earlier one.
@@ -48,6 +51,9 @@ pub struct Rollback {
     pub from: Revision,
     /// What is desired instead.
     pub to: Arc<Accepted>,
+    /// It missed its deadline, and nobody asked for this.
+    #[serde(default)]
+    pub by_itself: bool,
 }
 
 /// What a wish is judged by.
@@ -86,6 +92,9 @@ impl Wishes {
             }
             Command::Retry { .. } => {
                 self.down.remove(env);
+                // What a person went back to stays; what was decided without them is theirs to take back.
+                self.rollbacks.retain(|rolled, to| rolled != env || !to.by_itself);
+                self.tried.remove(env);
                 Ok(Answer::Done)
             }
             Command::Hold {
@@ -133,7 +142,7 @@ impl Wishes {
                 Ok(Answer::Lease(lease))
             }
             Command::EndTest { case, .. } => self.end_test(env, case, facts),
-            Command::Rollback { .. } => self.roll_back(env, &accepted, facts),
+            Command::Rollback { .. } => self.roll_back(env, &accepted, false, facts),
             Command::Fork { to, .. } => self.fork(&accepted, to, facts),
         }
     }
@@ -169,6 +178,7 @@ impl Wishes {
         &mut self,
         env: &EnvName,
         accepted: &Arc<Accepted>,
+        by_itself: bool,
         facts: Facts<'_>,
     ) -> Result<Answer, CommandError> {
         let revision = &accepted.desired.revision;
@@ -192,6 +202,7 @@ impl Wishes {
             Rollback {
                 from,
                 to: Arc::new(to),
+                by_itself,
             },
         );
         Ok(answer)
@@ -233,6 +244,7 @@ impl Wishes {
         let forks = &self.forks;
         let known = |env: &EnvName| specs.environments.contains_key(env) || forks.contains_key(env);
         self.goods.retain(|env, _| known(env));
+        self.tried.retain(|env, _| known(env));
         self.orders.holds.retain(|hold| known(&hold.environment));
     }
 
@@ -282,7 +294,8 @@ impl Wishes {
         next
     }
 
-    /// Rolls back what missed its deadline; when the next deadline is.
+    /// Rolls back what missed its deadline; when the next deadline is. Only the time runs in which it could be tried: with
+    /// an engine, and unless somebody holds it.
     pub(crate) fn roll_back_by_itself(&mut self, facts: Facts<'_>) -> Option<Timestamp> {
         let mut next: Option<Timestamp> = None;
         let mut late = Vec::new();
@@ -298,7 +311,19 @@ impl Wishes {
             if good || !other || self.rollbacks.contains_key(env) || self.down.contains_key(env) {
                 continue;
             }
-            let due = accepted.accepted_at + deadline;
+            let held = accepted.desired.hold || self.orders.environment_hold(env, facts.now).is_some();
+            if held || !facts.world.synced() {
+                self.tried.remove(env);
+                continue;
+            }
+            let tried = self
+                .tried
+                .entry(env.clone())
+                .or_insert_with(|| (revision.clone(), facts.now));
+            if tried.0 != *revision {
+                *tried = (revision.clone(), facts.now);
+            }
+            let due = tried.1 + deadline;
             if due <= facts.now {
                 late.push((env.clone(), accepted.clone()));
             } else {
@@ -309,7 +334,7 @@ impl Wishes {
             tracing::warn!(environment = %env, revision = %accepted.desired.revision,
                 "revision missed its deadline: rolling back");
             // There is one, as was just seen.
-            let _rolled = self.roll_back(&env, &accepted, facts);
+            let _rolled = self.roll_back(&env, &accepted, true, facts);
         }
         next
     }
