@@ -289,13 +289,63 @@ fn a_test_has_the_failures_of_its_own_time_in_its_report() {
         blame: Blame::Test,
     };
     let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
-    kept.disturbances = vec![found(9_000, "buy"), found(11_000, "buy"), found(11_000, "sell")];
+    // Of tests that run at once one is named.
+    kept.disturbances = vec![found(9_000, "buy"), found(11_000, "buy"), found(12_000, "sell")];
     desk.now = Timestamp(20_000);
     let Ok(Answer::Test(report)) = desk.tell(&end) else {
         panic!("it ran")
     };
-    assert_eq!((report.restarts_during_run, report.disturbances.len()), (1, 1));
+    assert_eq!((report.restarts_during_run, report.disturbances.len()), (2, 2));
     assert_eq!(report.disturbances[0].at, Timestamp(11_000));
+    assert!(report.disturbances.iter().all(|found| found.case == "buy"));
+}
+
+#[test]
+fn a_test_that_outlived_its_lease_still_has_its_report() {
+    let mut desk = Desk::with(&accepted("web:1", ""));
+    let end = Command::EndTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+    };
+    let begin = Command::BeginTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+        ttl: Duration::from_secs(60),
+    };
+    desk.now = Timestamp(100_000);
+    for (ended, told) in [(3_700_000, true), (3_760_000, false)] {
+        desk.now = Timestamp(100_000);
+        desk.tell(&begin).unwrap();
+        let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
+        kept.disturbances = [110_000, 170_000]
+            .map(|at| Disturbance {
+                case: "other".to_owned(),
+                service: ServiceName::new("web").unwrap(),
+                number: 1,
+                at: Timestamp(at),
+                blame: Blame::Test,
+            })
+            .to_vec();
+        desk.now = Timestamp(ended);
+        desk.wishes.lift(&desk.specs, desk.now);
+        assert!(desk.wishes.orders.lease(&env("shop"), desk.now).is_none());
+        assert_eq!(
+            desk.wishes.orders.next_end(desk.now),
+            None,
+            "nobody is woken for it"
+        );
+        match desk.tell(&end) {
+            Ok(Answer::Test(report)) if told => {
+                assert_eq!(report.ran_out, Some(Timestamp(160_000).to_string()));
+                assert_eq!(
+                    report.restarts_during_run, 1,
+                    "what came after its lease is not its own"
+                );
+            }
+            Err(CommandError::Refused(_)) if !told => {}
+            other => panic!("at {ended}: {other:?}"),
+        }
+    }
 }
 
 #[test]
