@@ -109,6 +109,9 @@ pub struct Death {
     pub started_at: Option<Timestamp>,
     /// When it ended, by the engine's clock, or when that was seen.
     pub at: Timestamp,
+    /// When it was seen, by our own clock; delays count from here, for the engine's clock may be another.
+    #[serde(default)]
+    pub seen_at: Option<Timestamp>,
     /// Exit code; 255 may mean that the engine lost it.
     pub exit_code: i64,
     /// The engine's flag.
@@ -155,6 +158,7 @@ impl Death {
             container,
             started_at: None,
             at,
+            seen_at: None,
             exit_code: 0,
             oom_killed: false,
             oom_event: false,
@@ -169,6 +173,11 @@ impl Death {
             recovered: false,
             well_for: None,
         }
+    }
+
+    /// When it was seen to fail.
+    pub fn seen(&self) -> Timestamp {
+        self.seen_at.unwrap_or(self.at)
     }
 
     /// How long it ran.

@@ -1,9 +1,14 @@
 //! What people and agents asked for beside the specs: holds and test leases.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ident::{EnvName, ServiceName};
 use crate::time::Timestamp;
+
+/// A lease that ran out is known for so long: whoever ends its test wants the report.
+const RAN_OUT_KEPT: Duration = Duration::from_secs(3_600);
 
 /// Everything that was asked for and is not over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,17 +105,17 @@ impl Orders {
         self.holds.len() < before
     }
 
-    /// Forgets what is over.
+    /// Forgets what is over; a lease that ran out only after a while, so that its test can still be ended.
     pub fn expire(&mut self, now: Timestamp) {
         self.holds.retain(|hold| lasts(hold.until, now));
-        self.leases.retain(|lease| lease.until > now);
+        self.leases.retain(|lease| lease.until + RAN_OUT_KEPT > now);
     }
 
     /// When the next of them is over by itself.
-    pub fn next_end(&self) -> Option<Timestamp> {
+    pub fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
         let holds = self.holds.iter().filter_map(|hold| hold.until);
         let leases = self.leases.iter().map(|lease| lease.until);
-        holds.chain(leases).min()
+        holds.chain(leases).filter(|end| *end > now).min()
     }
 }
 
@@ -179,11 +184,14 @@ mod tests {
                 .map(|lease| lease.case.clone())
         };
         assert_eq!(current(&orders, 5).as_deref(), Some("b"));
-        assert_eq!(orders.next_end(), Some(Timestamp(15)));
+        assert_eq!(orders.next_end(Timestamp(5)), Some(Timestamp(15)));
         assert!(orders.end(&env("shop"), "b").is_some() && orders.end(&env("shop"), "b").is_none());
         assert_eq!(current(&orders, 14).as_deref(), Some("a"));
         assert_eq!(current(&orders, 15), None);
         orders.expire(Timestamp(15));
+        assert_eq!(orders.leases.len(), 1, "it can still be ended");
+        assert_eq!(orders.next_end(Timestamp(15)), None);
+        orders.expire(Timestamp(15) + RAN_OUT_KEPT);
         assert_eq!(orders, Orders::default());
     }
 }

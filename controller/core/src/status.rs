@@ -9,7 +9,7 @@ use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus}
 
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort};
-use crate::memory::{Circuits, EnvMemory, Refused};
+use crate::memory::{Circuits, Disturbance, EnvMemory, Refused};
 use crate::observed::{Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{Plan, Subject};
@@ -170,14 +170,16 @@ pub fn spec_errors(
 /// Of the test that runs, or ran last.
 fn restarts_during_run(input: &StatusInput<'_>) -> u32 {
     let all = &input.memory.disturbances;
-    let running = input
-        .orders
-        .lease(input.env, input.now)
-        .map(|lease| lease.case.as_str());
-    let Some(case) = running.or_else(|| all.last().map(|last| last.case.as_str())) else {
-        return 0;
+    let count = |is: &dyn Fn(&Disturbance) -> bool| {
+        u32::try_from(all.iter().filter(|found| is(found)).count()).unwrap_or(u32::MAX)
     };
-    u32::try_from(all.iter().filter(|found| found.case == case).count()).unwrap_or(u32::MAX)
+    if let Some(lease) = input.orders.lease(input.env, input.now) {
+        return count(&|found| found.at >= lease.since);
+    }
+    match all.last() {
+        Some(last) => count(&|found| found.case == last.case),
+        None => 0,
+    }
 }
 
 fn project(input: &StatusInput<'_>) -> String {

@@ -341,3 +341,35 @@ fn what_a_probe_found_on_the_way_into_an_outage_is_no_failure() {
     story.says(Verdict::Unhealthy);
     assert_eq!(story.kept().deaths.len(), 1);
 }
+
+#[test]
+fn a_failure_by_a_clock_that_lags_comes_after_those_before_it() {
+    let mut story = Story::of("");
+    for round in 1..=4 {
+        // The engine's clock was set back by an hour after the first failure.
+        let engine = |at: Timestamp| {
+            if round == 1 {
+                at
+            } else {
+                at - Duration::from_secs(3_600)
+            }
+        };
+        let started = engine(story.now);
+        // Made anew each time, as from the second failure on.
+        let id = format!("c{round}");
+        story.containers.clear();
+        story.container_of(&id, ContainerState::Running, started, None);
+        let ended = engine(story.later(1));
+        story.container_of(&id, ContainerState::Exited, started, Some((ended, 1)));
+        let last = story.kept().deaths.last().unwrap().clone();
+        assert_eq!((last.number, last.container.as_str()), (round, id.as_str()));
+        assert!(!last.answered);
+        let now = story.now;
+        match story.verdict() {
+            Restart::At(at, _) => assert!(at > now, "failure {round} has its delay"),
+            other => assert_eq!(other, Restart::GaveUp(3), "failure {round}"),
+        }
+        story.later(10);
+    }
+    assert_eq!(story.verdict(), Restart::GaveUp(3));
+}

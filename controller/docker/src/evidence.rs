@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use argus_backend::{LogQuery, Stream};
+use argus_backend::{LogLine, LogQuery, Stream};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::{ActError, Done, Evidence};
 use argus_core::time::Timestamp;
-use futures::StreamExt;
+use futures::future::{FutureExt, Shared as SharedFuture};
+use futures::stream::StreamExt;
 use tokio::net::TcpStream;
 
 use crate::Shared;
@@ -24,8 +25,8 @@ const LOUD: usize = 16 * 1024;
 /// What was pushed out is looked for among so many lines first, more than the pipes of a container hold, then among
 /// all: a long log takes an engine seconds.
 const DEEPER: [Option<u32>; 2] = [Some(64_000), None];
-/// It is looked for no longer than this.
-const DEEPER_LIMIT: Duration = Duration::from_secs(3);
+/// What did not come by then is missing: below the deadline of the act, so that what came is not lost with it.
+const LIMIT: Duration = Duration::from_secs(4);
 /// The engine sets down a start when its own call returned; what ends at once has spoken by then.
 const BEFORE_START: Duration = Duration::from_millis(500);
 /// Most bytes of each stream that are kept; of more, the end.
@@ -41,21 +42,28 @@ pub(crate) struct Run<'a> {
     pub(crate) port: Option<u16>,
 }
 
-/// Takes what there is; what cannot be had is said in the evidence itself.
+/// The end of the time that there is, for everybody who waits for something.
+type Over = SharedFuture<tokio::time::Sleep>;
+
+/// Takes what there is in the time that there is; what cannot be had is said in the evidence itself.
 ///
 /// # Errors
-/// The container is gone, or the engine does not answer.
+/// The container is gone, the engine does not answer, or nothing at all was to be had of its log.
 pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError> {
+    let over = tokio::time::sleep(LIMIT).shared();
     let (stdout, stderr, questions) = tokio::join!(
-        lines(shared, run, Stream::Stdout, Some(LINES)),
-        lines(shared, run, Stream::Stderr, Some(LINES)),
-        ask(shared, run),
+        lines(shared, run, Stream::Stdout, Some(LINES), over.clone()),
+        lines(shared, run, Stream::Stderr, Some(LINES), over.clone()),
+        within(over.clone(), ask(shared, run)),
     );
     let (loud_stdout, loud_stderr) = (is_loud(&stdout), is_loud(&stderr));
     let (stdout, stderr) = tokio::join!(
-        deeper(shared, run, Stream::Stdout, stdout, loud_stderr),
-        deeper(shared, run, Stream::Stderr, stderr, loud_stdout),
+        deeper(shared, run, Stream::Stdout, stdout, loud_stderr, over.clone()),
+        deeper(shared, run, Stream::Stderr, stderr, loud_stdout, over.clone()),
     );
+    if let (Err(why), Err(_)) = (&stdout, &stderr) {
+        return Err(why.clone());
+    }
     let mut evidence = Evidence {
         memory_peak: shared.peaks.known(run.id, run.since),
         ..Evidence::default()
@@ -65,7 +73,12 @@ pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError
         ("stderr", stderr, &mut evidence.stderr),
     ] {
         match came {
-            Ok(came) => *kept = came.lines,
+            Ok(came) => {
+                *kept = came.lines;
+                evidence
+                    .missing
+                    .extend(came.cut.map(|why| format!("{name}: {why}")));
+            }
             Err(gone @ ActError::Gone) => return Err(gone),
             Err(away @ ActError::Unreachable(_)) => return Err(away),
             Err(why) => evidence.missing.push(format!("{name}: {why}")),
@@ -84,6 +97,20 @@ struct Came {
     lines: Vec<String>,
     /// Of all its lines, kept or not.
     bytes: usize,
+    /// Why more of them did not come.
+    cut: Option<String>,
+}
+
+fn too_late() -> ActError {
+    ActError::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
+}
+
+async fn within<T>(over: Over, call: impl Future<Output = Result<T, ActError>>) -> Result<T, ActError> {
+    tokio::select! {
+        biased;
+        came = call => came,
+        () = over => Err(too_late()),
+    }
 }
 
 fn is_loud(came: &Result<Came, ActError>) -> bool {
@@ -97,28 +124,34 @@ async fn deeper(
     stream: Stream,
     came: Result<Came, ActError>,
     other_is_loud: bool,
+    over: Over,
 ) -> Result<Came, ActError> {
-    let few = came.as_ref().is_ok_and(|came| came.lines.len() < FEW);
+    let few = came
+        .as_ref()
+        .is_ok_and(|came| came.lines.len() < FEW && came.cut.is_none());
     if !few || !other_is_loud {
         return came;
     }
-    let search = async {
-        for tail in DEEPER {
-            match lines(shared, run, stream, tail).await {
-                Ok(found) if found.lines.is_empty() => {}
-                other => return other.ok(),
-            }
+    for tail in DEEPER {
+        match lines(shared, run, stream, tail, over.clone()).await {
+            // What was cut is the beginning, and the end is what is looked for.
+            Ok(found) if found.cut.is_some() => return came,
+            Ok(found) if found.lines.is_empty() => {}
+            Ok(found) => return Ok(found),
+            Err(_) => return came,
         }
-        None
-    };
-    match tokio::time::timeout(DEEPER_LIMIT, search).await {
-        Ok(Some(found)) => Ok(found),
-        Ok(None) | Err(_) => came,
     }
+    came
 }
 
 /// The last lines of one stream of this run, each with the engine's time in front.
-async fn lines(shared: &Shared, run: Run<'_>, stream: Stream, tail: Option<u32>) -> Result<Came, ActError> {
+async fn lines(
+    shared: &Shared,
+    run: Run<'_>,
+    stream: Stream,
+    tail: Option<u32>,
+    over: Over,
+) -> Result<Came, ActError> {
     let since = run.since.map(|started| started - BEFORE_START);
     let query = LogQuery {
         tail,
@@ -127,11 +160,33 @@ async fn lines(shared: &Shared, run: Run<'_>, stream: Stream, tail: Option<u32>)
         only: Some(stream),
         ..LogQuery::default()
     };
-    let mut all = logs::lines(shared, run.id, &query);
+    gather(logs::lines(shared, run.id, &query), since, over).await
+}
+
+/// The last of these lines, as far as they come in time; an error only where nothing came before it.
+async fn gather(
+    mut all: impl futures::Stream<Item = Result<LogLine, ActError>> + Unpin,
+    since: Option<Timestamp>,
+    over: Over,
+) -> Result<Came, ActError> {
     let mut kept = std::collections::VecDeque::new();
     let (mut bytes, mut held) = (0, 0);
-    while let Some(line) = all.next().await {
-        let text = line?.text;
+    let mut cut = None;
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = over.clone() => Some(Err(too_late())),
+            next = all.next() => next,
+        };
+        let text = match next {
+            None => break,
+            Some(Ok(line)) => line.text,
+            Some(Err(why)) if kept.is_empty() => return Err(why),
+            Some(Err(why)) => {
+                cut = Some(why.to_string());
+                break;
+            }
+        };
         if !is_of_this_run(&text, since) {
             continue;
         }
@@ -145,6 +200,7 @@ async fn lines(shared: &Shared, run: Run<'_>, stream: Stream, tail: Option<u32>)
     Ok(Came {
         lines: kept.into(),
         bytes,
+        cut,
     })
 }
 
@@ -206,5 +262,37 @@ mod tests {
             assert_eq!(is_of_this_run(line, since), of_this_run, "{line}");
         }
         assert!(is_of_this_run("2026-11-21T10:00:00.1Z x", None));
+    }
+
+    fn line(text: &str) -> Result<LogLine, ActError> {
+        Ok(LogLine {
+            stderr: false,
+            text: text.to_owned(),
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_came_before_a_log_was_cut_or_broke_is_kept() {
+        let broken = || Err(ActError::Unknown("reset".to_owned()));
+        let slow = futures::stream::iter([line("one"), line("two")]).chain(futures::stream::pending());
+        let silent = futures::stream::pending();
+        let over = || tokio::time::sleep(LIMIT).shared();
+        let came = gather(slow.boxed(), None, over()).await.unwrap();
+        assert_eq!(came.lines, ["one", "two"]);
+        assert_eq!(came.cut.as_deref(), Some("outcome unknown: no answer within 4 s"));
+        let torn = futures::stream::iter([line("one"), broken()]);
+        let came = gather(torn, None, over()).await.unwrap();
+        assert_eq!((came.lines.len(), came.cut.is_some()), (1, true));
+        let whole = gather(futures::stream::iter([line("one")]), None, over()).await;
+        assert_eq!(whole.unwrap().cut, None);
+        // Nothing at all is not a log without lines: it is asked for again.
+        assert!(gather(silent.boxed(), None, over()).await.is_err());
+        assert!(
+            gather(futures::stream::iter([broken()]), None, over())
+                .await
+                .is_err()
+        );
+        let empty = gather(futures::stream::empty().boxed(), None, over()).await;
+        assert!(empty.unwrap().lines.is_empty());
     }
 }

@@ -5,15 +5,38 @@
     reason = "somebody has to ask the system, and it is this file alone"
 )]
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_core::time::Timestamp;
 use tokio::time::Instant;
 
-/// The time by the system's clock.
+/// The time by the system's clock. Where that is set back it goes on from where it was: everything that waits for a
+/// time, or remembers one, would otherwise wait for as long as the clock was set back.
 pub fn now() -> Timestamp {
+    static STEADY: Mutex<Option<Steady>> = Mutex::new(None);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    let wall = Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    let at = std::time::Instant::now();
+    let mut steady = STEADY.lock().unwrap_or_else(PoisonError::into_inner);
+    steady.get_or_insert(Steady { wall, at }).show(wall, at)
+}
+
+/// The last moment at which the system's clock was not behind itself.
+#[derive(Debug, Clone, Copy)]
+struct Steady {
+    wall: Timestamp,
+    at: std::time::Instant,
+}
+
+impl Steady {
+    fn show(&mut self, wall: Timestamp, at: std::time::Instant) -> Timestamp {
+        let going_on = self.wall + at.saturating_duration_since(self.at);
+        if wall >= going_on {
+            *self = Self { wall, at };
+        }
+        wall.max(going_on)
+    }
 }
 
 /// Where a task gets the time from.
@@ -69,6 +92,29 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_goes_on_until_it_is_caught_up() {
+        let origin = std::time::Instant::now();
+        let mut steady = Steady {
+            wall: Timestamp(100_000),
+            at: origin,
+        };
+        let mut shown = |after: u64, wall: i64| {
+            steady
+                .show(Timestamp(wall), origin + Duration::from_millis(after))
+                .0
+        };
+        assert_eq!(shown(1_000, 101_000), 101_000);
+        // Set back by a minute: time neither stands still nor goes back.
+        for after in 1_001..1_100_i64 {
+            assert_eq!(shown(after.unsigned_abs(), 40_000 + after), 100_000 + after);
+        }
+        // Set right again, and after that ahead, as after a suspend.
+        assert_eq!(shown(2_000, 102_000), 102_000);
+        assert_eq!(shown(3_000, 200_000), 200_000);
+        assert_eq!(shown(3_500, 200_500), 200_500);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_virtual_clock_goes_with_paused_time() {

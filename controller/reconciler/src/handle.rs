@@ -138,6 +138,9 @@ pub struct TestReport {
     pub began: String,
     /// When it ended (RFC 3339).
     pub ended: String,
+    /// When its lease ended by itself, if it did before (RFC 3339): what failed after that is not in here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_out: Option<String>,
     /// How many failures of services fell into it.
     pub restarts_during_run: usize,
     /// Each of them, with whose doing it was.

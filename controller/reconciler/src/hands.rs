@@ -116,6 +116,10 @@ impl<B: Backend> Hands<B> {
                 Ok(Done::Evidence(found)) => {
                     Ok(Done::Evidence(archive.keep(&step_kept, found, &secrets).await))
                 }
+                Err(error) => {
+                    archive.note_missing(&step_kept, &error, &secrets).await;
+                    Err(error)
+                }
                 other => other,
             };
             if let Some(path) = log {

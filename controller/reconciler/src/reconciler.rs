@@ -216,7 +216,7 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.remember();
-        let wakes = [turn.wake_at, self.wishes.orders.next_end(), deadline, proven];
+        let wakes = [turn.wake_at, self.wishes.orders.next_end(now), deadline, proven];
         wakes.into_iter().flatten().min()
     }
 

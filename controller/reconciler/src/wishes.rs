@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argus_core::desired::{Accepted, Image};
 use argus_core::ident::{EnvName, Revision, ServiceName};
-use argus_core::memory::{Death, Memory};
+use argus_core::memory::{Disturbance, Memory};
 use argus_core::observed::World;
 use argus_core::orders::{Hold, Lease, Orders};
 use argus_core::time::Timestamp;
@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::handle::{Answer, Command, CommandError, TestReport};
 use crate::specs::SpecBook;
+
+mod trial;
 
 /// The longest lease: what was forgotten must not hold restarts back for ever.
 const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
@@ -38,6 +40,9 @@ pub struct Wishes {
     pub rollbacks: BTreeMap<EnvName, Rollback>,
     /// Copies of environments beside them.
     pub forks: Desires,
+    /// Since when a revision is being tried that may be rolled back; a controller that was away begins anew.
+    #[serde(skip)]
+    tried: BTreeMap<EnvName, (Revision, Timestamp)>,
 }
 
 /// A revision that gave way to an earlier one.
@@ -48,6 +53,9 @@ pub struct Rollback {
     pub from: Revision,
     /// What is desired instead.
     pub to: Arc<Accepted>,
+    /// It missed its deadline, and nobody asked for this.
+    #[serde(default)]
+    pub by_itself: bool,
 }
 
 /// What a wish is judged by.
@@ -89,6 +97,9 @@ impl Wishes {
             }
             Command::Retry { .. } => {
                 self.down.remove(env);
+                // What a person went back to stays; what was decided without them is theirs to take back.
+                self.rollbacks.retain(|rolled, to| rolled != env || !to.by_itself);
+                self.tried.remove(env);
                 Ok(Answer::Done)
             }
             Command::Hold {
@@ -136,7 +147,7 @@ impl Wishes {
                 Ok(Answer::Lease(lease))
             }
             Command::EndTest { case, .. } => self.end_test(env, case, facts),
-            Command::Rollback { .. } => self.roll_back(env, &accepted, facts),
+            Command::Rollback { .. } => self.roll_back(env, &accepted, false, facts),
             Command::Fork { to, .. } => self.fork(&accepted, to, facts),
             Command::ResetBreaker { .. } => Ok(Answer::Done),
         }
@@ -152,18 +163,28 @@ impl Wishes {
     fn end_test(&mut self, env: &EnvName, case: &str, facts: Facts<'_>) -> Result<Answer, CommandError> {
         let found = facts.memory.environments.get(env);
         let all = found.map(|kept| kept.disturbances.as_slice()).unwrap_or_default();
-        let mut disturbances: Vec<_> = all.iter().filter(|found| found.case == case).cloned().collect();
         let Some(lease) = self.orders.end(env, case) else {
-            let message = format!("no test `{case}` runs on `{env}`; its lease may have ended by itself");
+            let message = format!(
+                "no test `{case}` runs on `{env}`; its lease may have ended by itself, an hour ago or more"
+            );
             return Err(CommandError::Refused(message));
         };
-        // An earlier run of the same case has its own report.
-        disturbances.retain(|found| found.at >= lease.since);
+        // Of tests that run at once one is named with a failure, and all of them met it.
+        let own = all
+            .iter()
+            .filter(|found| found.at >= lease.since && found.at < lease.until);
+        let disturbances: Vec<_> = own
+            .map(|found| Disturbance {
+                case: case.to_owned(),
+                ..found.clone()
+            })
+            .collect();
         Ok(Answer::Test(TestReport {
             environment: env.clone(),
             case: case.to_owned(),
             began: lease.since.to_string(),
             ended: facts.now.to_string(),
+            ran_out: (lease.until <= facts.now).then(|| lease.until.to_string()),
             restarts_during_run: disturbances.len(),
             disturbances,
         }))
@@ -180,6 +201,7 @@ impl Wishes {
         &mut self,
         env: &EnvName,
         accepted: &Arc<Accepted>,
+        by_itself: bool,
         facts: Facts<'_>,
     ) -> Result<Answer, CommandError> {
         let revision = &accepted.desired.revision;
@@ -202,6 +224,7 @@ impl Wishes {
             Rollback {
                 from,
                 to: Arc::new(to),
+                by_itself,
             },
         );
         Ok(answer)
@@ -243,6 +266,7 @@ impl Wishes {
         let forks = &self.forks;
         let known = |env: &EnvName| specs.environments.contains_key(env) || forks.contains_key(env);
         self.goods.retain(|env, _| known(env));
+        self.tried.retain(|env, _| known(env));
         self.orders.holds.retain(|hold| known(&hold.environment));
     }
 
@@ -291,48 +315,6 @@ impl Wishes {
         }
         next
     }
-
-    /// Rolls back what missed its deadline; when the next deadline is.
-    pub(crate) fn roll_back_by_itself(&mut self, facts: Facts<'_>) -> Option<Timestamp> {
-        let mut next: Option<Timestamp> = None;
-        let mut late = Vec::new();
-        for (env, accepted) in &facts.specs.environments {
-            let Some(deadline) = accepted.desired.rollback else {
-                continue;
-            };
-            let revision = &accepted.desired.revision;
-            let goods = self.goods.get(env).map(Vec::as_slice).unwrap_or_default();
-            let good =
-                goods.iter().any(|good| good.desired.revision == *revision) || is_ready(env, revision, facts);
-            let other = goods.iter().any(|good| good.desired.revision != *revision);
-            if good || !other || self.rollbacks.contains_key(env) || self.down.contains_key(env) {
-                continue;
-            }
-            let due = accepted.accepted_at + deadline;
-            if due <= facts.now {
-                late.push((env.clone(), accepted.clone()));
-            } else {
-                next = Some(next.map_or(due, |next| next.min(due)));
-            }
-        }
-        for (env, accepted) in late {
-            tracing::warn!(environment = %env, revision = %accepted.desired.revision,
-                "revision missed its deadline: rolling back");
-            // There is one, as was just seen.
-            let _rolled = self.roll_back(&env, &accepted, facts);
-        }
-        next
-    }
-}
-
-/// It became ready, and nothing of it has failed since and not come back.
-fn is_ready(env: &EnvName, revision: &Revision, facts: Facts<'_>) -> bool {
-    facts.memory.environments.get(env).is_some_and(|kept| {
-        let failing = |death: &Death| !death.answered;
-        let mut services = kept.services.values();
-        kept.last_good.as_ref() == Some(revision)
-            && !services.any(|kept| kept.deaths.last().is_some_and(failing))
-    })
 }
 
 /// From when on all that runs has run for long enough to be called good: what is ready for a moment may end in the next.

@@ -134,13 +134,112 @@ fn a_revision_that_misses_its_deadline_gives_way_by_itself() {
         };
         desk.wishes.roll_back_by_itself(facts)
     };
+    desk.world = listed();
     assert_eq!(due(&mut desk, 100_000), None, "nothing to go back to");
     desk.ready();
     desk.file(&two);
-    assert_eq!(due(&mut desk, 60_999), Some(Timestamp(61_000)));
+    assert_eq!(due(&mut desk, 101_000), Some(Timestamp(161_000)));
+    assert_eq!(due(&mut desk, 160_999), Some(Timestamp(161_000)));
     assert_eq!(desk.image("shop").as_deref(), Some("web:2"));
-    assert_eq!(due(&mut desk, 61_000), None);
+    assert_eq!(due(&mut desk, 161_000), None);
     assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+}
+
+fn listed() -> World {
+    use argus_core::observed::Sighting;
+    let mut world = World::default();
+    for sighting in [
+        Sighting::Found(Timestamp(1)),
+        Sighting::ListBegan,
+        Sighting::ListDone,
+    ] {
+        world.apply(sighting);
+    }
+    world
+}
+
+#[test]
+fn only_the_time_in_which_a_revision_could_be_tried_runs_its_deadline() {
+    let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
+    let (one, two) = (accepted("web:1", auto), accepted("web:2", auto));
+    let mut desk = Desk::with(&one);
+    desk.ready();
+    desk.file(&two);
+    let due = |desk: &mut Desk, second: i64| {
+        desk.now = Timestamp(second * 1_000);
+        let facts = Facts {
+            specs: &desk.specs,
+            world: &desk.world,
+            memory: &desk.memory,
+            now: desk.now,
+        };
+        desk.wishes.roll_back_by_itself(facts).map(|at| at.0 / 1_000)
+    };
+    assert_eq!(due(&mut desk, 1_000), None, "there is no engine to try it on");
+    desk.world = listed();
+    assert_eq!(due(&mut desk, 1_100), Some(1_160));
+    let hold = Command::Hold {
+        environment: env("shop"),
+        service: None,
+        until: None,
+        reason: String::new(),
+    };
+    desk.tell(&hold).unwrap();
+    assert_eq!(due(&mut desk, 1_170), None, "it is held");
+    let resume = Command::Resume {
+        environment: env("shop"),
+        service: None,
+    };
+    desk.tell(&resume).unwrap();
+    assert_eq!(due(&mut desk, 2_000), Some(2_060));
+    // A controller that was away starts it anew.
+    let text = serde_json::to_string(&desk.wishes).unwrap();
+    desk.wishes = serde_json::from_str(&text).unwrap();
+    assert_eq!(due(&mut desk, 3_000), Some(3_060));
+    assert_eq!(desk.image("shop").as_deref(), Some("web:2"));
+    due(&mut desk, 3_060);
+    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+}
+
+#[test]
+fn a_retry_takes_back_what_was_rolled_back_by_itself_and_not_what_a_person_rolled_back() {
+    let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
+    let (one, two) = (accepted("web:1", auto), accepted("web:2", auto));
+    let retry = Command::Retry {
+        environment: env("shop"),
+    };
+    for by_itself in [true, false] {
+        let mut desk = Desk::with(&one);
+        desk.world = listed();
+        desk.ready();
+        desk.file(&two);
+        if by_itself {
+            for at in [100_000, 160_000] {
+                let facts = Facts {
+                    specs: &desk.specs,
+                    world: &desk.world,
+                    memory: &desk.memory,
+                    now: Timestamp(at),
+                };
+                desk.wishes.roll_back_by_itself(facts);
+            }
+        } else {
+            desk.tell(&rollback()).unwrap();
+        }
+        assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+        desk.tell(&retry).unwrap();
+        let expected = if by_itself { "web:2" } else { "web:1" };
+        assert_eq!(desk.image("shop").as_deref(), Some(expected));
+        let facts = Facts {
+            specs: &desk.specs,
+            world: &desk.world,
+            memory: &desk.memory,
+            now: Timestamp(170_000),
+        };
+        let next = desk.wishes.roll_back_by_itself(facts);
+        let expected = by_itself.then_some(Timestamp(230_000));
+        assert_eq!(next, expected, "and it has its whole deadline again");
+    }
 }
 
 #[test]
@@ -190,13 +289,63 @@ fn a_test_has_the_failures_of_its_own_time_in_its_report() {
         blame: Blame::Test,
     };
     let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
-    kept.disturbances = vec![found(9_000, "buy"), found(11_000, "buy"), found(11_000, "sell")];
+    // Of tests that run at once one is named.
+    kept.disturbances = vec![found(9_000, "buy"), found(11_000, "buy"), found(12_000, "sell")];
     desk.now = Timestamp(20_000);
     let Ok(Answer::Test(report)) = desk.tell(&end) else {
         panic!("it ran")
     };
-    assert_eq!((report.restarts_during_run, report.disturbances.len()), (1, 1));
+    assert_eq!((report.restarts_during_run, report.disturbances.len()), (2, 2));
     assert_eq!(report.disturbances[0].at, Timestamp(11_000));
+    assert!(report.disturbances.iter().all(|found| found.case == "buy"));
+}
+
+#[test]
+fn a_test_that_outlived_its_lease_still_has_its_report() {
+    let mut desk = Desk::with(&accepted("web:1", ""));
+    let end = Command::EndTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+    };
+    let begin = Command::BeginTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+        ttl: Duration::from_secs(60),
+    };
+    desk.now = Timestamp(100_000);
+    for (ended, told) in [(3_700_000, true), (3_760_000, false)] {
+        desk.now = Timestamp(100_000);
+        desk.tell(&begin).unwrap();
+        let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
+        kept.disturbances = [110_000, 170_000]
+            .map(|at| Disturbance {
+                case: "other".to_owned(),
+                service: ServiceName::new("web").unwrap(),
+                number: 1,
+                at: Timestamp(at),
+                blame: Blame::Test,
+            })
+            .to_vec();
+        desk.now = Timestamp(ended);
+        desk.wishes.lift(&desk.specs, desk.now);
+        assert!(desk.wishes.orders.lease(&env("shop"), desk.now).is_none());
+        assert_eq!(
+            desk.wishes.orders.next_end(desk.now),
+            None,
+            "nobody is woken for it"
+        );
+        match desk.tell(&end) {
+            Ok(Answer::Test(report)) if told => {
+                assert_eq!(report.ran_out, Some(Timestamp(160_000).to_string()));
+                assert_eq!(
+                    report.restarts_during_run, 1,
+                    "what came after its lease is not its own"
+                );
+            }
+            Err(CommandError::Refused(_)) if !told => {}
+            other => panic!("at {ended}: {other:?}"),
+        }
+    }
 }
 
 #[test]

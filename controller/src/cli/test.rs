@@ -107,9 +107,17 @@ fn told(report: &TestReport) -> String {
         case,
         restarts_during_run: count,
         disturbances,
+        ran_out,
         ..
     } = report;
     let mut text = format!("test `{case}` on {environment} ended, {count} failures of services during it\n");
+    if let Some(at) = ran_out {
+        // A string takes whatever is written.
+        let _ = writeln!(
+            text,
+            "  its lease ran out at {at}; what failed after that is not counted"
+        );
+    }
     for found in disturbances {
         let blame = match found.blame {
             Blame::Infra => "infrastructure",

@@ -11,6 +11,9 @@ use crate::outcome::{ActError, Done, Evidence};
 use crate::plan::{Act, Cause, Failure, Step, Subject};
 use crate::time::Timestamp;
 
+/// So often evidence is asked for where the engine does not answer.
+const EVIDENCE_TRIES: u32 = 3;
+
 impl Memory {
     /// A step was handed out, decided on what was seen then.
     pub fn began(&mut self, env: &EnvName, step: &Step, observed: &Observed, now: Timestamp) {
@@ -143,7 +146,17 @@ impl Memory {
             return;
         }
         if let Act::KeepEvidence { number, .. } = &step.act {
-            // It is asked for once: what cannot be had must not hold the restart up.
+            let tried = self.failures.get(&step.subject);
+            let tried = tried.filter(|failure| failure.verb == step.act.verb());
+            if is_passing(error) && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES {
+                if tried.is_none() {
+                    self.failures.remove(&step.subject);
+                }
+                self.note_failure(&step.subject, step, error.clone(), now);
+                return;
+            }
+            // What cannot be had must not hold the restart up.
+            self.failures.remove(&step.subject);
             let evidence = Evidence {
                 missing: vec![error.to_string()],
                 ..Evidence::default()
@@ -236,6 +249,31 @@ fn container_of(act: &Act) -> Option<&ContainerId> {
         | Act::BuildImage(_)
         | Act::CreateContainer { .. }
         | Act::DisconnectNetwork { .. } => None,
+    }
+}
+
+/// The same call may have an answer a moment later.
+fn is_passing(error: &ActError) -> bool {
+    match error {
+        ActError::Unknown(_) | ActError::Unreachable(_) | ActError::Engine(_) | ActError::Busy(_) => true,
+        ActError::Gone
+        | ActError::NetworkGone(_)
+        | ActError::NetworkInUse(_)
+        | ActError::NotOurs(_)
+        | ActError::NameTaken { .. }
+        | ActError::PortTaken(_)
+        | ActError::ImageMissing
+        | ActError::ImageNotFound(_)
+        | ActError::AuthRequired(_)
+        | ActError::RateLimited { .. }
+        | ActError::PullFailed(_)
+        | ActError::BuildFailed { .. }
+        | ActError::EntrypointNotFound(_)
+        | ActError::BadMount(_)
+        | ActError::StartFailed(_)
+        | ActError::PoolExhausted(_)
+        | ActError::DiskFull(_)
+        | ActError::Rejected(_) => false,
     }
 }
 

@@ -75,7 +75,10 @@ impl Memory {
             }
         }
         for service in desired.services.values() {
-            let containers = by_service.remove(service.name.as_str()).unwrap_or_default();
+            let mut containers = by_service.remove(service.name.as_str()).unwrap_or_default();
+            // Failures are kept in the order in which they are seen, and those of one look in that of their ends: times of
+            // two clocks have no order.
+            containers.sort_by_key(|container| (is_up(container.state), finished_at(container)));
             Watcher {
                 env,
                 service,
@@ -243,7 +246,7 @@ impl Watcher<'_> {
             if known.ending == Ending::Unhealthy {
                 // It did not wait for its restart: how it ended tells more than that it was unhealthy.
                 known.ending = Ending::Exited;
-                known.at = at;
+                (known.at, known.seen_at) = (at, Some(self.context.now));
                 known.exit_code = facts.exit_code;
                 known.error.clone_from(&facts.error);
                 known.evidence = None;
@@ -263,6 +266,7 @@ impl Watcher<'_> {
         kept.incarnation += 1;
         kept.deaths.push(Death {
             started_at: facts.started_at,
+            seen_at: Some(self.context.now),
             exit_code: facts.exit_code,
             oom_killed: facts.oom_killed,
             oom_event: container.oom_at.is_some(),
@@ -274,7 +278,6 @@ impl Watcher<'_> {
             well_for: well::before(kept, self.service, container, ending, self.context.now),
             ..Death::of(container.id.clone(), at)
         });
-        kept.deaths.sort_by_key(|death| death.at);
         let surplus = kept.deaths.len().saturating_sub(DEATHS_KEPT);
         kept.deaths.drain(..surplus);
     }
@@ -313,6 +316,10 @@ fn is_forgiven(kept: &ServiceMemory, container: &Container) -> bool {
     kept.forgiven
         .as_ref()
         .is_some_and(|(id, run)| *id == container.id && *run == started_at)
+}
+
+fn finished_at(container: &Container) -> Option<Timestamp> {
+    container.facts.as_ref().and_then(|facts| facts.finished_at)
 }
 
 /// Ports that the memory lost (a new state directory) are told by the labels of what runs.

@@ -78,14 +78,14 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], fli
     let attempt = u32::try_from(counted).unwrap_or(u32::MAX);
     if attempt > policy.max_restarts {
         return match policy.mode {
-            SpentMode::SlowRetry => Verdict::At(last.at + SLOW_RETRY, attempt),
+            SpentMode::SlowRetry => Verdict::At(last.seen() + SLOW_RETRY, attempt),
             SpentMode::GiveUp | SpentMode::Never => Verdict::GaveUp(attempt - 1),
         };
     }
     // What flaps is left in peace for longer each time.
-    let damped = attempt.saturating_add(u32::try_from(flapping(flips, last.at)).unwrap_or(u32::MAX));
+    let damped = attempt.saturating_add(u32::try_from(flapping(flips, last.seen())).unwrap_or(u32::MAX));
     let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, damped);
-    Verdict::At(last.at + delay, attempt)
+    Verdict::At(last.seen() + delay, attempt)
 }
 
 /// How long a run was as it should be: healthy, or running where nothing else is asked.

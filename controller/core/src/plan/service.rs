@@ -72,7 +72,13 @@ impl Look<'_> {
             }
         }
         if let Some(act) = run::evidence(self) {
-            return Decision::Do(act, Cause::Failed);
+            return match self.input.failing(&self.subject) {
+                // Nothing is done to the container before.
+                Some(WaitingOn::Retry { until, failure }) if failure.verb == act.verb() => {
+                    Decision::Wait(WaitingOn::Retry { until, failure })
+                }
+                Some(_) | None => Decision::Do(act, Cause::Failed),
+            };
         }
         let others: Vec<&Container> = self
             .mine

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use argus_core::outcome::Evidence;
+use argus_core::outcome::{ActError, Evidence};
 use argus_core::plan::{Act, Step, Subject};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
@@ -119,6 +119,19 @@ impl Archive {
         found
     }
 
+    /// Writes down that a step took nothing, unless something of its run is there already.
+    pub async fn note_missing(&self, step: &Step, error: &ActError, secrets: &Secrets) {
+        let nothing = Evidence {
+            missing: vec![error.to_string()],
+            ..Evidence::default()
+        };
+        if let Some((folder, facts)) = self.place(step, &nothing, secrets)
+            && !holds(&folder, &facts)
+        {
+            self.keep(step, Box::new(nothing), secrets).await;
+        }
+    }
+
     fn place(&self, step: &Step, found: &Evidence, secrets: &Secrets) -> Option<(PathBuf, Facts)> {
         let (
             Subject::Service { environment, service },
@@ -172,6 +185,13 @@ fn black_out(found: &mut Evidence, secrets: &Secrets) {
 fn stamped(line: &str) -> Option<(&str, &str)> {
     line.split_once(' ')
         .filter(|(stamp, _)| Timestamp::parse(stamp).is_some())
+}
+
+/// Whether evidence of the same run lies there.
+fn holds(folder: &Path, facts: &Facts) -> bool {
+    let kept = fs::read(folder.join(FACTS)).ok();
+    let kept: Option<Facts> = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    kept.is_some_and(|kept| kept.container_id == facts.container_id && kept.started_at == facts.started_at)
 }
 
 fn write(folder: &Path, facts: &Facts, found: &Evidence) -> io::Result<()> {

@@ -177,3 +177,32 @@ async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_ca
     hands.begin(&shop(), step(Act::StartContainer { id: id("probe") }));
     assert_eq!(hands.finished().await.outcome, Ok(Done::Ok), "decided on since");
 }
+
+#[tokio::test(start_paused = true)]
+async fn evidence_that_did_not_come_is_on_disk_as_missing() {
+    let (mut hands, _, dir) = hands(&[("keep-evidence", Answer::Never)]);
+    hands.begin(&shop(), Step {
+        subject: Subject::Service {
+            environment: argus_core::ident::EnvName::new("shop").unwrap(),
+            service: argus_core::ident::ServiceName::new("web").unwrap(),
+        },
+        act: Act::KeepEvidence {
+            id: id("a"),
+            number: 1,
+            since: None,
+            port: None,
+            probe_said: vec!["503".to_owned()],
+        },
+        because: Cause::Failed,
+    });
+    let finished = hands.finished().await;
+    assert!(
+        matches!(finished.outcome, Err(ActError::TimedOut(_))),
+        "{finished:?}"
+    );
+    let folder = StateDir::at(dir.path().join("state")).incarnation("shop", "web", 1);
+    let facts = std::fs::read(folder.join(archive::FACTS)).unwrap();
+    let facts: archive::Facts = serde_json::from_slice(&facts).unwrap();
+    assert_eq!(facts.missing.len(), 1, "{facts:?}");
+    assert_eq!(facts.probe_said, ["503"]);
+}

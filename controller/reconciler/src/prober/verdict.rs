@@ -101,7 +101,8 @@ pub struct Row {
 impl Row {
     /// No answers yet.
     pub fn new(probe: &Probe, started_at: Option<Timestamp>, now: Timestamp) -> Self {
-        let counted_at = started_at.unwrap_or(now) + probe.start_period;
+        // The engine's clock may be ahead of ours.
+        let counted_at = started_at.unwrap_or(now).min(now) + probe.start_period;
         Self {
             health: None,
             started_at,

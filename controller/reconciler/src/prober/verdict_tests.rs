@@ -154,6 +154,15 @@ fn questions_that_cannot_be_put_count_as_bad_answers_do_but_three_at_least() {
 }
 
 #[test]
+fn an_engine_whose_clock_is_ahead_hides_no_bad_answers() {
+    let probe = probe();
+    let mut row = Row::new(&probe, Some(Timestamp(3_600_000)), Timestamp(0));
+    let answers = [15_000, 25_000, 35_000].map(|at| row.take(&probe, Answer::bad(""), Timestamp(at)));
+    assert_eq!(answers, [true, false, true]);
+    assert_eq!(row.health().unwrap().verdict, Verdict::Unhealthy);
+}
+
+#[test]
 fn more_bad_than_good_in_turns_is_unsteady_and_one_outage_is_not() {
     let probe = Probe {
         retries: 100,

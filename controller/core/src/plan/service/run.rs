@@ -62,13 +62,20 @@ pub(super) fn may_follow(look: &Look<'_>) -> Result<Option<Cause>, WaitingOn> {
     {
         return Ok(None);
     }
+    // What was seen in the future was seen before the clock was set back: nobody knows how long ago that is.
+    let lies_ahead = kept
+        .deaths
+        .last()
+        .is_some_and(|last| last.seen() > look.input.now);
     match verdict(look, kept) {
         Restart::EngineRestart => Ok(Some(Cause::EngineRestart)),
         Restart::Stay => Err(WaitingOn::NotRestarted),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
         Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
         Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
-        Restart::At(until, attempt) if until > look.input.now => Err(WaitingOn::Backoff { until, attempt }),
+        Restart::At(until, attempt) if until > look.input.now && !lies_ahead => {
+            Err(WaitingOn::Backoff { until, attempt })
+        }
         Restart::At(_, attempt) => Ok(Some(Cause::Restart { attempt })),
     }
 }
