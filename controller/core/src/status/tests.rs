@@ -643,7 +643,7 @@ fn every_failed_call_has_its_code() {
         ),
         (
             "start-container",
-            ActError::Unknown("deadline of 10s passed".to_owned()),
+            ActError::Unknown("start-container did not answer within 11 s".to_owned()),
             Code::Timeout,
         ),
         (

@@ -14,7 +14,8 @@ pub fn code_of(error: &ActError) -> Code {
     match error {
         ActError::Unknown(why) => {
             let why = why.to_ascii_lowercase();
-            let timed = ["deadline", "timed out", "timeout"]
+            // As in our own "did not answer within 10 s".
+            let timed = ["deadline", "timed out", "timeout", " within "]
                 .iter()
                 .any(|word| why.contains(word));
             if timed {
