@@ -30,3 +30,5 @@ mod remedies;
 mod secrets;
 #[path = "failures/storm.rs"]
 mod storm;
+#[path = "failures/wedged.rs"]
+mod wedged;

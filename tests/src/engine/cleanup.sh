@@ -11,6 +11,9 @@ ours() {
     find /sys/fs/cgroup -path "*/$NAME/*" -name cgroup.procs -exec cat {} + 2>/dev/null
 }
 
+# What is frozen takes no signal, not even the last one.
+find /sys/fs/cgroup -path "*/$NAME/*" -name freezer.state -exec sh -c 'echo THAWED >"$1"' _ {} \; 2>/dev/null
+
 # The data is thrown away, so nobody has to end in good order; a frozen daemon or a dead shim would not anyway.
 round=0
 while [ "$round" -lt 100 ]; do

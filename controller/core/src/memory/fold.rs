@@ -255,8 +255,14 @@ fn container_of(act: &Act) -> Option<&ContainerId> {
 /// The same call may have an answer a moment later.
 fn is_passing(error: &ActError) -> bool {
     match error {
-        ActError::Unknown(_) | ActError::Unreachable(_) | ActError::Engine(_) | ActError::Busy(_) => true,
-        ActError::Gone
+        ActError::Unknown(_)
+        | ActError::TimedOut(_)
+        | ActError::ConnectionLost(_)
+        | ActError::Unreachable(_)
+        | ActError::Engine(_)
+        | ActError::Busy(_) => true,
+        ActError::CircuitOpen
+        | ActError::Gone
         | ActError::NetworkGone(_)
         | ActError::NetworkInUse(_)
         | ActError::NotOurs(_)

@@ -181,20 +181,24 @@ async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_ca
 #[tokio::test(start_paused = true)]
 async fn evidence_that_did_not_come_is_on_disk_as_missing() {
     let (mut hands, _, dir) = hands(&[("keep-evidence", Answer::Never)]);
-    hands.begin(&shop(), Step {
-        subject: Subject::Service {
-            environment: argus_core::ident::EnvName::new("shop").unwrap(),
-            service: argus_core::ident::ServiceName::new("web").unwrap(),
+    hands.begin(
+        &shop(),
+        Step {
+            subject: Subject::Service {
+                environment: argus_core::ident::EnvName::new("shop").unwrap(),
+                service: argus_core::ident::ServiceName::new("web").unwrap(),
+            },
+            act: Act::KeepEvidence {
+                id: id("a"),
+                number: 1,
+                exit_code: None,
+                since: None,
+                port: None,
+                probe_said: vec!["503".to_owned()],
+            },
+            because: Cause::Failed,
         },
-        act: Act::KeepEvidence {
-            id: id("a"),
-            number: 1,
-            since: None,
-            port: None,
-            probe_said: vec!["503".to_owned()],
-        },
-        because: Cause::Failed,
-    });
+    );
     let finished = hands.finished().await;
     assert!(
         matches!(finished.outcome, Err(ActError::TimedOut(_))),
