@@ -172,6 +172,7 @@ impl Controller {
             ..Memory::default()
         };
         let (remembered, remembered_seen) = watch::channel(remembered);
+        let (written, written_seen) = watch::channel(None);
         let blank = Outlook::blank(site.clone(), memory.clone(), clock.now());
         let (outlooks, outlooks_seen) = watch::channel(Arc::new(blank));
         let (commands, requests) = mpsc::channel(COMMANDS);
@@ -197,12 +198,12 @@ impl Controller {
         supervisor.spawn_once(
             "memory",
             Importance::Critical,
-            keeper::run(state.memory_json(), remembered_seen),
+            keeper::run(state.memory_json(), remembered_seen, Some(written)),
         );
         supervisor.spawn_once(
             "book",
             Importance::Critical,
-            keeper::run(state.book_json(), kept_seen),
+            keeper::run(state.book_json(), kept_seen, None),
         );
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
@@ -215,6 +216,7 @@ impl Controller {
             worlds: worlds_seen,
             healths: healths_seen,
             commands: requests,
+            written: written_seen,
         };
         let brain = Brain::new(site, memory);
         let told = Told {
