@@ -264,26 +264,27 @@ mod tests {
         assert!(is_of_this_run("2026-11-21T10:00:00.1Z x", None));
     }
 
-    fn line(text: &str) -> Result<LogLine, ActError> {
-        Ok(LogLine {
+    fn line(text: &str) -> LogLine {
+        LogLine {
             stderr: false,
             text: text.to_owned(),
-        })
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_came_before_a_log_was_cut_or_broke_is_kept() {
         let broken = || Err(ActError::Unknown("reset".to_owned()));
-        let slow = futures::stream::iter([line("one"), line("two")]).chain(futures::stream::pending());
+        let slow =
+            futures::stream::iter([Ok(line("one")), Ok(line("two"))]).chain(futures::stream::pending());
         let silent = futures::stream::pending();
         let over = || tokio::time::sleep(LIMIT).shared();
         let came = gather(slow.boxed(), None, over()).await.unwrap();
         assert_eq!(came.lines, ["one", "two"]);
         assert_eq!(came.cut.as_deref(), Some("outcome unknown: no answer within 4 s"));
-        let torn = futures::stream::iter([line("one"), broken()]);
+        let torn = futures::stream::iter([Ok(line("one")), broken()]);
         let came = gather(torn, None, over()).await.unwrap();
         assert_eq!((came.lines.len(), came.cut.is_some()), (1, true));
-        let whole = gather(futures::stream::iter([line("one")]), None, over()).await;
+        let whole = gather(futures::stream::iter([Ok(line("one"))]), None, over()).await;
         assert_eq!(whole.unwrap().cut, None);
         // Nothing at all is not a log without lines: it is asked for again.
         assert!(gather(silent.boxed(), None, over()).await.is_err());

@@ -199,7 +199,9 @@ impl Watcher<'_> {
         });
         match (verdict, open) {
             // It came to itself.
-            (Verdict::Healthy, Some(open)) => (open.answered, open.recovered) = (true, true),
+            (Verdict::Healthy, Some(open)) => {
+                (open.answered, open.recovered_at) = (true, Some(self.context.now));
+            }
             (Verdict::Unhealthy, None) => {
                 self.push(kept, container, self.context.now, Ending::Unhealthy);
                 if let Some(death) = kept.deaths.iter_mut().find(|d| d.number == kept.incarnation) {

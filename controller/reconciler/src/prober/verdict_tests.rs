@@ -1,0 +1,197 @@
+//! Rows of answers and the verdicts that they make.
+
+use argus_core::desired::ProbeKind;
+
+use super::*;
+
+fn probe() -> Probe {
+    Probe {
+        kind: ProbeKind::Tcp { port: 80 },
+        interval: Duration::from_secs(10),
+        timeout: Duration::from_secs(1),
+        retries: 3,
+        success_threshold: 1,
+        start_period: Duration::from_secs(5),
+    }
+}
+
+/// Answers as `second:+` or `second:-`; the flips that they make.
+fn check(probe: &Probe, answers: &str) -> String {
+    let mut row = Row::new(probe, Some(Timestamp(0)), Timestamp(0));
+    let mut flips = Vec::new();
+    for answer in answers.split_whitespace() {
+        let (at, sign) = answer.split_once(':').unwrap();
+        let at: i64 = at.parse().unwrap();
+        if row.take(
+            probe,
+            if sign == "+" {
+                Answer::good("")
+            } else {
+                Answer::bad("")
+            },
+            Timestamp(at * 1_000),
+        ) {
+            flips.push(format!("{at}:{:?}", row.health().unwrap().verdict));
+        }
+    }
+    flips.join(" ")
+}
+
+#[test]
+fn a_row_of_answers_makes_a_verdict() {
+    let one = probe();
+    let two = Probe {
+        success_threshold: 2,
+        ..probe()
+    };
+    for (probe, answers, flips) in [
+        (&one, "0:+", "0:Healthy"),
+        (&one, "0:- 1:- 2:- 3:- 4:+", "0:Starting 4:Healthy"),
+        // Quick failures count once an interval, and none within the start period.
+        (
+            &one,
+            "0:- 5:- 6:- 14:- 15:- 16:- 25:- 34:- 35:-",
+            "0:Starting 35:Unhealthy",
+        ),
+        (
+            &one,
+            "1:+ 11:- 21:- 31:+ 41:- 51:- 61:-",
+            "1:Healthy 61:Unhealthy",
+        ),
+        (
+            &one,
+            "1:+ 11:- 21:- 31:- 41:- 51:+",
+            "1:Healthy 31:Unhealthy 51:Healthy",
+        ),
+        (&two, "0:+ 1:- 2:+ 3:+", "0:Starting 3:Healthy"),
+    ] {
+        assert_eq!(check(probe, answers), flips, "{answers}");
+    }
+}
+
+#[test]
+fn a_probe_that_nobody_answers_is_dead_and_one_with_a_bad_answer_is_not() {
+    let probe = probe();
+    for (answers, dead) in [
+        (
+            [
+                Answer::none("refused"),
+                Answer::none("refused"),
+                Answer::none("refused"),
+            ],
+            true,
+        ),
+        (
+            [Answer::bad("500"), Answer::bad("500"), Answer::bad("500")],
+            false,
+        ),
+        (
+            [
+                Answer::none("refused"),
+                Answer::bad("500"),
+                Answer::none("refused"),
+            ],
+            false,
+        ),
+    ] {
+        let mut row = Row::new(&probe, Some(Timestamp(0)), Timestamp(0));
+        row.take(&probe, Answer::good(""), Timestamp(1_000));
+        for (index, answer) in (2..).zip(answers) {
+            row.take(&probe, answer, Timestamp(index * 10_000));
+        }
+        let health = row.health().unwrap();
+        assert_eq!((health.verdict, health.dead), (Verdict::Unhealthy, dead));
+        assert_eq!(health.recent.len(), 4);
+    }
+}
+
+#[test]
+fn a_question_that_cannot_be_put_says_nothing_and_three_in_a_row_do() {
+    let probe = probe();
+    let mut row = Row::new(&probe, Some(Timestamp(0)), Timestamp(0));
+    row.take(&probe, Answer::good(""), Timestamp(1_000));
+    let mut told = |answer: Answer, second: i64| {
+        row.take(&probe, answer, Timestamp(second * 1_000));
+        row.health().unwrap().verdict
+    };
+    for (answer, at, verdict) in [
+        (Answer::missed("no exec"), 10, Verdict::Healthy),
+        (Answer::missed("no exec"), 20, Verdict::Healthy),
+        (Answer::good(""), 30, Verdict::Healthy),
+        (Answer::missed("no exec"), 40, Verdict::Healthy),
+        (Answer::missed("no exec"), 50, Verdict::Healthy),
+        (Answer::missed("no exec"), 60, Verdict::Unhealthy),
+    ] {
+        assert_eq!(told(answer, at), verdict, "at {at}");
+    }
+}
+
+#[test]
+fn questions_that_cannot_be_put_count_as_bad_answers_do_but_three_at_least() {
+    let quick = Probe {
+        retries: 1,
+        ..probe()
+    };
+    let patient = Probe {
+        retries: 5,
+        ..probe()
+    };
+    for (probe, unhealthy_at) in [(&quick, 35), (&patient, 55)] {
+        let mut row = Row::new(probe, Some(Timestamp(0)), Timestamp(0));
+        let mut at = 0;
+        // Four a second, as they are asked while it starts.
+        while row
+            .health()
+            .is_none_or(|health| health.verdict != Verdict::Unhealthy)
+        {
+            at += 250;
+            assert!(at <= 100_000, "it is noticed in the end");
+            row.take(probe, Answer::missed("no exec"), Timestamp(at));
+        }
+        // The start period, and an interval for each.
+        assert_eq!(at / 1_000, unhealthy_at);
+    }
+}
+
+#[test]
+fn an_engine_whose_clock_is_ahead_hides_no_bad_answers() {
+    let probe = probe();
+    let mut row = Row::new(&probe, Some(Timestamp(3_600_000)), Timestamp(0));
+    let answers = [15_000, 25_000, 35_000].map(|at| row.take(&probe, Answer::bad(""), Timestamp(at)));
+    assert_eq!(answers, [true, false, true]);
+    assert_eq!(row.health().unwrap().verdict, Verdict::Unhealthy);
+}
+
+#[test]
+fn more_bad_than_good_in_turns_is_unsteady_and_one_outage_is_not() {
+    let probe = Probe {
+        retries: 100,
+        ..probe()
+    };
+    let unsteady = |pattern: &str| {
+        let mut row = Row::new(&probe, Some(Timestamp(0)), Timestamp(0));
+        for (index, sign) in (1..).zip(pattern.chars()) {
+            let answer = if sign == '+' {
+                Answer::good("")
+            } else {
+                Answer::bad("")
+            };
+            row.take(&probe, answer, Timestamp(index * 10_000));
+        }
+        row.health().unwrap().unsteady
+    };
+    assert!(unsteady("+--+--+--+--+--+--+--"));
+    assert!(!unsteady("+++++++++------------"));
+    assert!(!unsteady("+-+++-+++-+++-+++-+++"));
+    assert!(!unsteady("+--+--"));
+}
+
+#[test]
+fn probes_are_quick_until_the_first_verdict() {
+    let probe = probe();
+    let mut row = Row::new(&probe, None, Timestamp(0));
+    let pauses: Vec<_> = (0..9).map(|_| row.pause(&probe).as_millis()).collect();
+    assert_eq!(pauses, [50, 75, 112, 168, 253, 379, 569, 854, 1_000]);
+    row.take(&probe, Answer::good(""), Timestamp(1));
+    assert_eq!(row.pause(&probe), probe.interval);
+}
