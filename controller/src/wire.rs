@@ -187,6 +187,7 @@ fn refusal(error: &CommandError) -> StructuredError {
         CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
             .suggest(&[])
             .environment(env.as_str()),
+        CommandError::NotKept(_) => StructuredError::new(Code::JournalUnwritable, error.to_string()),
         CommandError::Refused(why) => StructuredError::new(Code::PrereqMissing, why).suggest(&[]),
     }
 }

@@ -181,10 +181,10 @@ impl Brain {
 
     /// A person asks for a new try: failures and spent budgets of an environment are forgotten.
     pub fn retry(&mut self, env: &EnvName) {
+        // Before the first turn with an engine nothing is planned, and failures are remembered all the same.
         let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
-        if let Some(accepted) = accepted {
-            self.memory.forget_failures(env, &accepted.desired);
-        }
+        self.memory
+            .forget_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
         self.stale_all();
     }
 

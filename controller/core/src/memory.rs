@@ -143,9 +143,9 @@ pub struct Death {
     /// A later run was seen.
     #[serde(default)]
     pub answered: bool,
-    /// Its probe found it healthy again before anything was done.
+    /// When its probe found it healthy again, before anything was done.
     #[serde(default)]
-    pub recovered: bool,
+    pub recovered_at: Option<Timestamp>,
     /// How long the run was healthy before it failed; `None` where nothing but running is asked of it.
     #[serde(default)]
     pub well_for: Option<Duration>,
@@ -170,7 +170,7 @@ impl Death {
             probe_said: Vec::new(),
             evidence: None,
             answered: false,
-            recovered: false,
+            recovered_at: None,
             well_for: None,
         }
     }

@@ -210,7 +210,7 @@ fn an_unhealthy_run_that_goes_on_is_a_failure_again_after_a_retry() {
     story.says(Verdict::Unhealthy);
     assert_eq!(story.kept().deaths.len(), 1);
     let desired = story.accepted.desired.clone();
-    story.memory.forget_failures(&env(), &desired);
+    story.memory.forget_failures(&env(), Some(&desired));
     assert!(story.kept().deaths.is_empty());
     story.later(1);
     story.look();
@@ -220,7 +220,7 @@ fn an_unhealthy_run_that_goes_on_is_a_failure_again_after_a_retry() {
     let mut story = Story::of("");
     story.container(ContainerState::Exited, started, Some((started, 1)));
     assert_eq!(story.kept().deaths.len(), 1);
-    story.memory.forget_failures(&env(), &desired);
+    story.memory.forget_failures(&env(), Some(&desired));
     story.look();
     assert!(story.kept().deaths.is_empty());
 }
@@ -372,4 +372,21 @@ fn a_failure_by_a_clock_that_lags_comes_after_those_before_it() {
         story.later(10);
     }
     assert_eq!(story.verdict(), Restart::GaveUp(3));
+}
+
+#[test]
+fn a_retry_before_the_engine_was_seen_forgets_what_is_remembered() {
+    let mut story = Story::of("");
+    let started = story.now;
+    story.container(ContainerState::Exited, started, Some((started, 1)));
+    let site = argus_core::brain::Site {
+        controller: "me".to_owned(),
+        run: "1".to_owned(),
+        publish_address: [127, 0, 0, 1].into(),
+    };
+    let mut brain = argus_core::brain::Brain::new(site, story.memory.clone());
+    brain.retry(&env());
+    let kept = &brain.memory().environments[&env()];
+    let web = &kept.services[&ServiceName::new("web").unwrap()];
+    assert!(web.deaths.is_empty() && web.forgiven.is_some());
 }

@@ -162,6 +162,9 @@ pub enum CommandError {
     /// It makes no sense as things stand.
     #[error("{0}")]
     Refused(String),
+    /// It was taken in, and would not outlive the controller.
+    #[error("taken in, but cannot be kept: {0}")]
+    NotKept(String),
 }
 
 /// A command with the way back.
@@ -179,7 +182,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Sends a command and waits until the reconciler took it in.
+    /// Sends a command and waits until the reconciler took it in and it is on disk.
     pub async fn send(&self, command: Command) -> Result<Answer, CommandError> {
         let (reply, replied) = oneshot::channel();
         self.commands

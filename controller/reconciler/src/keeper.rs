@@ -36,9 +36,21 @@ pub fn read<T: Default + DeserializeOwned>(path: &Path) -> io::Result<T> {
     }
 }
 
-/// Writes every change until the writer of `values` is gone, then once more.
-pub async fn run<T>(path: PathBuf, mut values: watch::Receiver<T>)
-where
+/// What came of the last write.
+#[derive(Debug, Clone)]
+pub struct Written<T> {
+    /// What was to be kept.
+    pub value: T,
+    /// Why it was not.
+    pub error: Option<String>,
+}
+
+/// Writes every change until the writer of `values` is gone, then once more, and tells what came of it.
+pub async fn run<T>(
+    path: PathBuf,
+    mut values: watch::Receiver<T>,
+    told: Option<watch::Sender<Option<Written<T>>>>,
+) where
     T: Clone + PartialEq + Serialize + Send + Sync + 'static,
 {
     let mut written = None;
@@ -49,7 +61,14 @@ where
         }
         let value = values.borrow_and_update().clone();
         if written.as_ref() != Some(&value) {
-            match write(path.clone(), value.clone()).await {
+            let outcome = write(path.clone(), value.clone()).await;
+            if let Some(told) = &told {
+                told.send_replace(Some(Written {
+                    value: value.clone(),
+                    error: outcome.as_ref().err().map(ToString::to_string),
+                }));
+            }
+            match outcome {
                 Ok(()) => written = Some(value),
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot keep state");
@@ -100,7 +119,7 @@ mod tests {
             sender.send_replace(Map::from([("a".to_owned(), 2)]));
             drop(sender);
         };
-        tokio::join!(run(path.clone(), receiver), all);
+        tokio::join!(run(path.clone(), receiver, None), all);
         assert_eq!(read::<Map>(&path).unwrap(), Map::from([("a".to_owned(), 2)]));
     }
 }

@@ -13,13 +13,14 @@ use argus_core::plan::Plan;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::gated::Openings;
 use crate::handle::{Answer, Command, CommandError, Request};
 use crate::hands::{Board, Finished, Hands};
+use crate::keeper::Written;
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
 use crate::wishes::{self, Desires, Wishes};
@@ -36,6 +37,9 @@ pub struct Remembered {
     /// What people asked for.
     #[serde(flatten)]
     pub wishes: Wishes,
+    /// How many commands were taken in so far; each of them is answered when this is on disk.
+    #[serde(skip)]
+    commands: u64,
 }
 
 /// The facts that the reconciler listens to.
@@ -45,6 +49,14 @@ pub(crate) struct Facts {
     pub(crate) worlds: watch::Receiver<Arc<World>>,
     pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
     pub(crate) commands: mpsc::Receiver<Request>,
+    pub(crate) written: watch::Receiver<Option<Written<Remembered>>>,
+}
+
+/// A command that was taken in and is not on disk yet.
+struct Unkept {
+    number: u64,
+    answer: Answer,
+    reply: oneshot::Sender<Result<Answer, CommandError>>,
 }
 
 /// What the reconciler tells.
@@ -68,6 +80,8 @@ pub(crate) struct Reconciler<B> {
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     told: Told,
     circuits_version: u64,
+    commands: u64,
+    unkept: Vec<Unkept>,
 }
 
 #[derive(Debug)]
@@ -77,6 +91,7 @@ enum Wake {
     World,
     Health,
     Progress,
+    Written,
     Timer,
     Act(Box<Finished>),
     Command(Option<Request>),
@@ -104,6 +119,8 @@ impl<B: Backend> Reconciler<B> {
             plans,
             told,
             circuits_version: 0,
+            commands: 0,
+            unkept: Vec::new(),
         }
     }
 
@@ -120,6 +137,10 @@ impl<B: Backend> Reconciler<B> {
                 Wake::Timer => "timer",
                 Wake::Progress => {
                     self.publish();
+                    continue;
+                }
+                Wake::Written => {
+                    self.answer();
                     continue;
                 }
                 Wake::Act(finished) => {
@@ -152,6 +173,7 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.worlds.changed() => Wake::World,
             Ok(()) = facts.healths.changed() => Wake::Health,
             Ok(()) = self.board.changed() => Wake::Progress,
+            Ok(()) = facts.written.changed() => Wake::Written,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
             else => Wake::Command(None),
         }
@@ -257,7 +279,8 @@ impl<B: Backend> Reconciler<B> {
                     self.brain.retry(environment);
                 }
                 Command::Cancel { environment } => {
-                    if let Some(accepted) = specs.environments.get(environment) {
+                    // A fork and what was rolled back run other images than a file says.
+                    if let Some(accepted) = self.wishes.accepted(environment, &specs) {
                         self.hands.abandon_images(&accepted.desired);
                     }
                 }
@@ -271,8 +294,40 @@ impl<B: Backend> Reconciler<B> {
             }
         }
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
-        // Whoever asked may have gone; the command stands.
-        let _nobody_waits = request.reply.send(result);
+        match result {
+            // What is not on disk does not outlive a crash, and so it is not done yet.
+            Ok(answer) => {
+                self.commands += 1;
+                self.unkept.push(Unkept {
+                    number: self.commands,
+                    answer,
+                    reply: request.reply,
+                });
+            }
+            Err(error) => {
+                let _nobody_waits = request.reply.send(Err(error));
+            }
+        }
+    }
+
+    /// Answers the commands that are on disk, or cannot be kept; they stand in any case.
+    fn answer(&mut self) {
+        let written = self.facts.written.borrow_and_update();
+        let Some(Written { value, error }) = &*written else {
+            return;
+        };
+        let (kept, unkept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unkept)
+            .into_iter()
+            .partition(|unkept| unkept.number <= value.commands);
+        self.unkept = unkept;
+        for Unkept { answer, reply, .. } in kept {
+            let result = match error {
+                None => Ok(answer),
+                Some(why) => Err(CommandError::NotKept(why.clone())),
+            };
+            // Whoever asked may have gone.
+            let _nobody_waits = reply.send(result);
+        }
     }
 
     /// An engine that is away is looked for at once, too.
@@ -317,11 +372,14 @@ impl<B: Backend> Reconciler<B> {
     fn remember(&self) {
         let Memory { environments, .. } = self.brain.memory();
         self.told.remembered.send_if_modified(|kept| {
-            let differs = kept.environments != *environments || kept.wishes != self.wishes;
+            let differs = kept.environments != *environments
+                || kept.wishes != self.wishes
+                || kept.commands != self.commands;
             if differs {
                 *kept = Remembered {
                     environments: environments.clone(),
                     wishes: self.wishes.clone(),
+                    commands: self.commands,
                 };
             }
             differs

@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::gated::{Gated, Openings};
 use crate::handle::{COMMANDS, Handle};
 use crate::hands::{Deadlines, Hands};
+use crate::keeper::Written;
 use crate::lock::{Holder, Lock, host_name};
 use crate::outlook::Outlook;
 use crate::prober::Places;
@@ -178,6 +179,7 @@ impl Controller {
             ..Memory::default()
         };
         let (remembered, remembered_seen) = watch::channel(remembered);
+        let (written, written_seen) = watch::channel(None);
         let blank = Outlook::blank(site.clone(), memory.clone(), clock.now());
         let (outlooks, outlooks_seen) = watch::channel(Arc::new(blank));
         let (commands, requests) = mpsc::channel(COMMANDS);
@@ -200,7 +202,7 @@ impl Controller {
         };
         let eyes = (desires_seen, worlds_seen.clone());
         start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
-        start_keepers(&supervisor, &state, remembered_seen, kept_seen);
+        start_keepers(&supervisor, &state, (remembered_seen, written), kept_seen);
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
             move || status_writer::run(state.clone(), view.clone(), outlooks.clone())
@@ -218,6 +220,7 @@ impl Controller {
             worlds: worlds_seen,
             healths: healths_seen,
             commands: requests,
+            written: written_seen,
         };
         let brain = Brain::new(site, memory);
         let told = Told {
@@ -294,12 +297,15 @@ fn start_specs(
 fn start_keepers(
     supervisor: &Supervisor,
     state: &StateDir,
-    remembered: watch::Receiver<Remembered>,
+    (remembered, written): (
+        watch::Receiver<Remembered>,
+        watch::Sender<Option<Written<Remembered>>>,
+    ),
     kept: watch::Receiver<Kept>,
 ) {
-    let memory = keeper::run(state.memory_json(), remembered);
+    let memory = keeper::run(state.memory_json(), remembered, Some(written));
     supervisor.spawn_once("memory", Importance::Critical, memory);
-    let book = keeper::run(state.book_json(), kept);
+    let book = keeper::run(state.book_json(), kept, None);
     supervisor.spawn_once("book", Importance::Critical, book);
 }
 

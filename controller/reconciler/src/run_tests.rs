@@ -140,3 +140,40 @@ async fn a_lost_lock_ends_the_controller_with_its_name() {
         .unwrap_err();
     assert_eq!(died.task, "lock");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_with_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let specs = dir.path().join("specs");
+    std::fs::create_dir(&specs).unwrap();
+    let shop = EnvName::new("shop").unwrap();
+    let spec = "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n";
+    std::fs::write(specs.join("e2e.yaml"), spec).unwrap();
+    let controller = Controller::open(options(dir.path())).unwrap();
+    let (handle, running) = controller.start(Fake::empty(), Arc::new(View));
+    until(&handle, "up", |outlook| {
+        outlook.is_complete() && outlook.specs.environments.contains_key(&shop)
+    })
+    .await;
+    let state = StateDir::at(dir.path().join("state"));
+    let hold = Command::Hold {
+        environment: shop.clone(),
+        service: None,
+        until: None,
+        reason: "look".to_owned(),
+    };
+    handle.send(hold.clone()).await.unwrap();
+    let kept: Remembered = keeper::read(&state.memory_json()).unwrap();
+    assert_eq!(kept.wishes.orders.holds.len(), 1);
+    // A folder in its place cannot be written.
+    std::fs::remove_file(state.memory_json()).unwrap();
+    std::fs::create_dir_all(state.memory_json().join("full")).unwrap();
+    let told = tokio::time::timeout(LIMIT, handle.send(hold)).await.unwrap();
+    assert!(matches!(told, Err(CommandError::NotKept(_))), "{told:?}");
+    std::fs::remove_dir_all(state.memory_json()).unwrap();
+    running.stop_token().cancel();
+    assert_eq!(
+        tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),
+        Ok(())
+    );
+}

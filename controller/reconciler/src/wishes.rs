@@ -154,7 +154,7 @@ impl Wishes {
     }
 
     /// What an environment shall be, before anybody took it down.
-    fn accepted(&self, env: &EnvName, specs: &SpecBook) -> Option<Arc<Accepted>> {
+    pub(crate) fn accepted(&self, env: &EnvName, specs: &SpecBook) -> Option<Arc<Accepted>> {
         let forked = self.forks.get(env);
         let rolled = self.rollbacks.get(env).map(|rollback| &rollback.to);
         forked.or(rolled).or_else(|| specs.environments.get(env)).cloned()

@@ -55,7 +55,7 @@ impl Memory {
                 for service in memory.services.values_mut() {
                     service.restarts = 0;
                 }
-                self.forget_failures(env, desired);
+                self.forget_failures(env, Some(desired));
             }
         }
         let Some(memory) = self.environments.get_mut(env) else {
@@ -90,10 +90,10 @@ impl Memory {
     }
 
     /// A new input is a new try: failures, deaths and known-missing images of an environment are forgotten.
-    pub fn forget_failures(&mut self, env: &EnvName, desired: &Desired) {
+    pub fn forget_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
         let images: BTreeSet<String> = desired
-            .services
-            .values()
+            .into_iter()
+            .flat_map(|desired| desired.services.values())
             .map(|s| crate::plan::image::key(&s.image))
             .collect();
         self.failures.retain(|subject, _| match subject {
@@ -199,7 +199,9 @@ impl Watcher<'_> {
         });
         match (verdict, open) {
             // It came to itself.
-            (Verdict::Healthy, Some(open)) => (open.answered, open.recovered) = (true, true),
+            (Verdict::Healthy, Some(open)) => {
+                (open.answered, open.recovered_at) = (true, Some(self.context.now));
+            }
             (Verdict::Unhealthy, None) => {
                 self.push(kept, container, self.context.now, Ending::Unhealthy);
                 if let Some(death) = kept.deaths.iter_mut().find(|d| d.number == kept.incarnation) {

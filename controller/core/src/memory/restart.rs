@@ -52,7 +52,7 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], fli
         return Verdict::Stay;
     }
     // What the engine did, and what it got over by itself, is no repetition.
-    let own = |death: &&Death| !death.recovered && !engine_caused(death, outages);
+    let own = |death: &&Death| death.recovered_at.is_none() && !engine_caused(death, outages);
     let repetitions = diagnose::repetitions(deaths.iter().filter(own));
     if repetitions >= diagnose::HALT_AFTER {
         return Verdict::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));

@@ -91,6 +91,7 @@ impl Archive {
         black_out(&mut found, secrets);
         if let Some((folder, facts)) = self.place(step, &found, secrets) {
             let (root, whole) = (self.state.evidence(), found.clone());
+            let statuses = self.state.environments();
             let now = self.clock.now();
             let before = Timestamp(self.swept.load(Ordering::Relaxed));
             let is_due = now.since(before) >= BETWEEN_SWEEPS;
@@ -101,7 +102,8 @@ impl Archive {
             let written = tokio::task::spawn_blocking(move || {
                 let written = write(&folder, &facts, &whole);
                 if is_due {
-                    sweep(&root, &folder, MOST_BYTES, now - OLDEST);
+                    let known = |env: &str| statuses.join(format!("{env}.json")).exists();
+                    sweep(&root, &folder, MOST_BYTES, now - OLDEST, &known);
                 }
                 written
             });
@@ -195,6 +197,7 @@ fn holds(folder: &Path, facts: &Facts) -> bool {
 }
 
 fn write(folder: &Path, facts: &Facts, found: &Evidence) -> io::Result<()> {
+    set_aside(folder, facts)?;
     let lines = |lines: &[String]| {
         let mut text = lines.join("\n");
         if !text.is_empty() {
@@ -243,6 +246,29 @@ fn write_down(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// A service that was forgotten counts anew: what its earlier life left under this number and those above it gives way,
+/// so that the highest number is the newest. It stays on disk for its time.
+fn set_aside(folder: &Path, facts: &Facts) -> io::Result<()> {
+    let (Some(service), Some(own)) = (folder.parent(), number(folder)) else {
+        return Ok(());
+    };
+    for run in folders(service) {
+        let Some(number) = number(&run).filter(|number| *number >= own) else {
+            continue;
+        };
+        if number == own && (!run.join(FACTS).exists() || holds(&run, facts)) {
+            continue;
+        }
+        let taken: String = facts
+            .taken_at
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
+        fs::rename(&run, service.join(format!("{number}-before-{taken}")))?;
+    }
+    Ok(())
+}
+
 /// The engine's time in front of each line is for the files.
 fn remembered(lines: &[String]) -> Vec<String> {
     let from = lines.len().saturating_sub(REMEMBERED);
@@ -261,26 +287,29 @@ fn remembered(lines: &[String]) -> Vec<String> {
     lines[from..].iter().map(bare).collect()
 }
 
-/// Removes the oldest evidence beyond what may be kept, never the newest of a service.
-fn sweep(root: &Path, newest: &Path, most: u64, oldest: SystemTime) {
+/// Removes the oldest evidence beyond what may be kept; of the newest of a service only what is too old, and not even
+/// that where its environment is still known.
+fn sweep(root: &Path, newest: &Path, most: u64, oldest: SystemTime, known: &dyn Fn(&str) -> bool) {
     let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    let mut total: u64 = 0;
     for environment in folders(root) {
+        let name = environment.file_name().and_then(|name| name.to_str());
+        let is_known = name.is_some_and(known);
         for service in folders(&environment) {
-            let mut runs: Vec<_> = folders(&service)
-                .into_iter()
-                .filter_map(|run| Some((number(&run)?, run)))
-                .collect();
-            runs.sort();
-            // The last one stays whatever happens.
-            runs.pop();
-            kept.extend(runs.into_iter().filter(|(_, run)| run != newest).map(|(_, run)| {
+            let runs = folders(&service);
+            let last = runs.iter().filter_map(|run| number(run)).max();
+            for run in runs {
                 let (at, bytes) = weigh(&run);
-                (at, bytes, run)
-            }));
+                total += bytes;
+                let is_last = last.is_some() && number(&run) == last;
+                let stays = is_last && (is_known || at >= oldest);
+                if !stays && run != newest {
+                    kept.push((at, bytes, run));
+                }
+            }
         }
     }
     kept.sort();
-    let mut total: u64 = kept.iter().map(|(_, bytes, _)| bytes).sum();
     for (at, bytes, run) in kept {
         if at >= oldest && total <= most {
             return;
@@ -338,12 +367,74 @@ mod tests {
         let root = dir.path();
         let web: Vec<_> = (1..=10).map(|number| run(root, "web", number, 100)).collect();
         let db = run(root, "db", 1, 100_000);
-        sweep(root, &web[9], 350, second(0));
+        let known = |_: &str| true;
+        sweep(root, &web[9], 100_350, second(0), &known);
         let left: Vec<_> = web.iter().map(|folder| folder.exists()).collect();
-        assert_eq!(left, [&[false; 6][..], &[true; 4]].concat());
+        assert_eq!(left, [&[false; 7][..], &[true; 3]].concat());
         assert!(db.exists(), "large, and the last one of its service");
-        sweep(root, &web[9], 350, second(100));
+        sweep(root, &web[9], 100_350, second(100), &known);
         assert!(web[9].exists() && !web[8].exists() && db.exists(), "too old");
+    }
+
+    fn facts(container: &str, number: u64, taken_at: &str) -> Facts {
+        Facts {
+            environment: "shop".to_owned(),
+            service: "web".to_owned(),
+            incarnation: number,
+            container_id: container.to_owned(),
+            started_at: None,
+            taken_at: taken_at.to_owned(),
+            memory_peak: None,
+            exit_code: None,
+            probe_said: Vec::new(),
+            questions: std::collections::BTreeMap::new(),
+            stdout_lines: 0,
+            stderr_lines: 0,
+            missing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_service_that_counts_anew_overwrites_nothing_and_its_newest_run_has_the_highest_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |number: u64| dir.path().join("shop/web").join(number.to_string());
+        let at = "2026-11-21T10:00:00.000Z";
+        for number in 1..=3 {
+            write(&of(number), &facts("old", number, at), &Evidence::default()).unwrap();
+        }
+        // It was taken down and comes up again: its failures begin at 1.
+        write(&of(1), &facts("new", 1, at), &Evidence::default()).unwrap();
+        // Evidence of the same run is taken again.
+        write(&of(1), &facts("new", 1, at), &Evidence::default()).unwrap();
+        let read = |folder: &Path| -> Facts {
+            serde_json::from_slice(&fs::read(folder.join(FACTS)).unwrap()).unwrap()
+        };
+        let mut found: Vec<(Option<u64>, String)> = folders(&dir.path().join("shop/web"))
+            .iter()
+            .map(|folder| (number(folder), read(folder).container_id))
+            .collect();
+        found.sort();
+        let old = || (None, "old".to_owned());
+        assert_eq!(found, [old(), old(), old(), (Some(1), "new".to_owned())]);
+    }
+
+    #[test]
+    fn what_was_set_aside_goes_in_its_time_and_the_last_of_what_is_gone_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let web = run(root, "web", 5, 100);
+        let aside = root.join("shop/web/before-1");
+        fs::rename(run(root, "web", 1, 100), &aside).unwrap();
+        let known = |_: &str| true;
+        sweep(root, &web, 350, second(0), &known);
+        assert!(web.exists() && aside.exists());
+        sweep(root, &web, 150, second(0), &known);
+        assert!(web.exists() && !aside.exists(), "what stays counts too");
+        let db = run(root, "db", 1, 100);
+        sweep(root, &web, 1_000, second(100), &known);
+        assert!(db.exists(), "old, and the last of a service that is known");
+        sweep(root, &web, 1_000, second(100), &|_: &str| false);
+        assert!(!db.exists() && web.exists());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a series of answers comes to.
+//! Rows of answers and the verdicts that they make.
 
 use argus_core::desired::ProbeKind;
 

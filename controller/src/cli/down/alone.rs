@@ -206,6 +206,8 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
             .down
             .insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
     }
+    // A fork has no file that could bring it back, and so nothing of it is remembered.
+    remembered.wishes.forks.retain(|env, _| !envs.contains(env));
     let bytes =
         serde_json::to_vec(&remembered).map_err(|error| Failure::fault("cannot write JSON", &error))?;
     write_private(&state.memory_json(), &bytes).map_err(fault)?;
@@ -218,4 +220,37 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::desired::Accepted;
+    use argus_core::desired::admit::{SpecSite, admit};
+    use argus_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_fork_that_is_taken_down_does_not_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container: { name: shop-web }\n";
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let accepted = std::sync::Arc::new(Accepted {
+            desired: admit(&written, &SpecSite::default()).desired.unwrap(),
+            spec_path: "e2e.yaml".to_owned(),
+            accepted_at: Timestamp(1),
+            disputed: false,
+        });
+        let env = |name: &str| EnvName::new(name).unwrap();
+        let mut remembered = Remembered::default();
+        for name in ["one", "two"] {
+            remembered.wishes.forks.insert(env(name), accepted.clone());
+        }
+        let bytes = serde_json::to_vec(&remembered).unwrap();
+        write_private(&state.memory_json(), &bytes).unwrap();
+        forget(&state, &BTreeSet::from([env("one")])).unwrap();
+        let kept: Remembered = keeper::read(&state.memory_json()).unwrap();
+        assert_eq!(kept.wishes.forks.into_keys().collect::<Vec<_>>(), [env("two")]);
+    }
 }
