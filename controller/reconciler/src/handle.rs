@@ -10,6 +10,7 @@ use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::history::Journal;
 use crate::outlook::Outlook;
 
 /// Commands that wait for the reconciler: people and agents send a few, whoever sends more is told that it is busy.
@@ -72,6 +73,8 @@ pub enum Command {
         /// Name of the test case.
         case: String,
     },
+    /// End mode `Safe`.
+    ResumeController,
     /// Go back to the last other revision that was ready.
     Rollback {
         /// Environment.
@@ -87,8 +90,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// The environment it is about.
-    pub fn environment(&self) -> &EnvName {
+    /// The environment it is about; `None`: the whole controller.
+    pub fn environment(&self) -> Option<&EnvName> {
         match self {
             Self::Down { environment }
             | Self::Retry { environment }
@@ -98,7 +101,24 @@ impl Command {
             | Self::BeginTest { environment, .. }
             | Self::EndTest { environment, .. }
             | Self::Rollback { environment }
-            | Self::Fork { environment, .. } => environment,
+            | Self::Fork { environment, .. } => Some(environment),
+            Self::ResumeController => None,
+        }
+    }
+
+    /// The command in a word.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Down { .. } => "down",
+            Self::Retry { .. } => "retry",
+            Self::Hold { .. } => "hold",
+            Self::Resume { .. } => "resume",
+            Self::Cancel { .. } => "cancel",
+            Self::BeginTest { .. } => "beginTest",
+            Self::EndTest { .. } => "endTest",
+            Self::Rollback { .. } => "rollback",
+            Self::Fork { .. } => "fork",
+            Self::ResumeController => "resumeController",
         }
     }
 }
@@ -152,6 +172,9 @@ pub enum CommandError {
     /// It makes no sense as things stand.
     #[error("{0}")]
     Refused(String),
+    /// The journal cannot be written, or the state is corrupt: mode `Safe` does not end.
+    #[error("mode `Safe` does not end yet: {0}")]
+    Safe(String),
 }
 
 /// A command with the way back.
@@ -166,11 +189,20 @@ pub(crate) struct Request {
 pub struct Handle {
     pub(crate) commands: mpsc::Sender<Request>,
     pub(crate) outlook: watch::Receiver<Arc<Outlook>>,
+    pub(crate) journal: Journal,
 }
 
 impl Handle {
     /// Sends a command and waits until the reconciler took it in.
     pub async fn send(&self, command: Command) -> Result<Answer, CommandError> {
+        if command == Command::ResumeController {
+            // The disk is asked by whoever asks us, so that the reconciler waits for nothing.
+            if self.outlook().trouble.safe.is_none() {
+                let message = "the controller is not in mode `Safe`".to_owned();
+                return Err(CommandError::Refused(message));
+            }
+            self.journal.resume().await.map_err(CommandError::Safe)?;
+        }
         let (reply, replied) = oneshot::channel();
         self.commands
             .try_send(Request { command, reply })

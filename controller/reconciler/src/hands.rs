@@ -13,6 +13,8 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::clock::Clock;
+use crate::history::Journal;
+use crate::history::journal::Begun;
 use crate::state::{StateDir, write_private};
 use crate::supervise::crew::{Crew, Lost};
 
@@ -46,13 +48,20 @@ pub struct Hands<B> {
     board: watch::Sender<Board>,
     state: StateDir,
     archive: Archive,
+    journal: Journal,
     clock: Clock,
     crew: Crew<(Step, Timestamp), Result<Done, ActError>>,
 }
 
 impl<B: Backend> Hands<B> {
     /// Hands on this engine.
-    pub fn new(backend: Arc<B>, deadlines: Deadlines, state: StateDir, clock: Clock) -> Self {
+    pub fn new(
+        backend: Arc<B>,
+        deadlines: Deadlines,
+        state: StateDir,
+        journal: Journal,
+        clock: Clock,
+    ) -> Self {
         let (board, _) = watch::channel(Board::new());
         Self {
             backend,
@@ -61,6 +70,7 @@ impl<B: Backend> Hands<B> {
             board,
             archive: Archive::new(state.clone(), clock),
             state,
+            journal,
             clock,
             crew: Crew::default(),
         }
@@ -81,8 +91,18 @@ impl<B: Backend> Hands<B> {
         let log = log_of(&step.act, &self.state);
         let act = step.act.clone();
         let (archive, step_kept) = (self.archive.clone(), step.clone());
+        let journal = self.journal.clone();
         let job = async move {
+            let begun = match Class::of(&act) {
+                // It changes nothing.
+                Class::Look => None,
+                // Before the permit: what waits for one is written down together.
+                Class::Mutation | Class::Heavy | Class::Patient => Some(journal.intend(&step_kept).await?),
+            };
             let _permit = gate.enter(Class::of(&act)).await;
+            if let Err(error) = journal.may_act() {
+                return ended(begun, Err(error));
+            }
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
             let outcome = match outcome {
                 Ok(Done::Evidence(found)) => Ok(Done::Evidence(archive.keep(&step_kept, found).await)),
@@ -91,7 +111,7 @@ impl<B: Backend> Hands<B> {
             if let Some(path) = log {
                 keep_log(path, teller.log(), outcome.as_ref().err()).await;
             }
-            outcome
+            ended(begun, outcome)
         };
         self.crew.start((step, self.clock.now()), job.instrument(span));
     }
@@ -137,6 +157,14 @@ impl<B: Backend> Hands<B> {
     pub fn in_flight(&self) -> usize {
         self.crew.len()
     }
+}
+
+/// An act came back, and the journal is told.
+fn ended(begun: Option<Begun>, outcome: Result<Done, ActError>) -> Result<Done, ActError> {
+    if let Some(begun) = begun {
+        begun.came_to(&outcome);
+    }
+    outcome
 }
 
 fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration) {

@@ -5,6 +5,7 @@ pub mod clock;
 mod fake;
 pub mod handle;
 pub mod hands;
+pub mod history;
 pub mod identity;
 pub mod informer;
 pub mod keeper;
@@ -22,7 +23,8 @@ pub mod wishes;
 
 pub use handle::{Answer, Command, CommandError, Handle, TestReport};
 pub use hands::Deadlines;
-pub use outlook::{Mode, Outlook};
+pub use history::Journal;
+pub use outlook::{Outlook, Trouble};
 pub use run::{Controller, Options, Running};
 pub use status_writer::{EnvFiles, StatusView};
 pub use supervise::TaskDied;

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::handle::{Command, Request};
 use crate::hands::{Board, Finished, Hands};
+use crate::history::chronicle::{Chronicle, Looked};
+use crate::history::journal::Health;
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
 use crate::wishes::{self, Desires, Wishes};
@@ -43,6 +45,7 @@ pub(crate) struct Facts {
     pub(crate) specs: watch::Receiver<Arc<SpecBook>>,
     pub(crate) worlds: watch::Receiver<Arc<World>>,
     pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
+    pub(crate) journal: watch::Receiver<Health>,
     pub(crate) commands: mpsc::Receiver<Request>,
 }
 
@@ -65,6 +68,7 @@ pub(crate) struct Reconciler<B> {
     wishes: Wishes,
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     told: Told,
+    chronicle: Chronicle,
 }
 
 #[derive(Debug)]
@@ -74,6 +78,7 @@ enum Wake {
     World,
     Health,
     Progress,
+    Journal,
     Timer,
     Act(Box<Finished>),
     Command(Option<Request>),
@@ -87,6 +92,7 @@ impl<B: Backend> Reconciler<B> {
         clock: Clock,
         facts: Facts,
         told: Told,
+        chronicle: Chronicle,
     ) -> Self {
         let (board, wishes) = (hands.board(), told.remembered.borrow().wishes.clone());
         let plans = Arc::default();
@@ -100,6 +106,7 @@ impl<B: Backend> Reconciler<B> {
             wishes,
             plans,
             told,
+            chronicle,
         }
     }
 
@@ -114,6 +121,7 @@ impl<B: Backend> Reconciler<B> {
                 Wake::World => "world",
                 Wake::Health => "health",
                 Wake::Timer => "timer",
+                Wake::Journal => "journal",
                 Wake::Progress => {
                     self.publish();
                     continue;
@@ -147,6 +155,7 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.specs.changed() => Wake::Specs,
             Ok(()) = facts.worlds.changed() => Wake::World,
             Ok(()) = facts.healths.changed() => Wake::Health,
+            Ok(()) = facts.journal.changed() => Wake::Journal,
             Ok(()) = self.board.changed() => Wake::Progress,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
             else => Wake::Command(None),
@@ -176,6 +185,17 @@ impl<B: Backend> Reconciler<B> {
             }
             differs
         });
+        let looked = Looked {
+            specs: &specs,
+            world: &world,
+            desired,
+            memory: self.brain.memory(),
+            site: self.brain.site(),
+            now,
+        };
+        self.chronicle.recover(&looked);
+        let mut orders = self.wishes.orders.clone();
+        orders.bans = self.chronicle.bans(&looked);
         let span = tracing::debug_span!("turn", why, now = now.0);
         let turn = span.in_scope(|| {
             self.brain.turn(&Inputs {
@@ -183,7 +203,7 @@ impl<B: Backend> Reconciler<B> {
                 scanned: specs.scanned,
                 world: &world,
                 health: &health,
-                orders: &self.wishes.orders,
+                orders: &orders,
                 now,
             })
         });
@@ -242,9 +262,11 @@ impl<B: Backend> Reconciler<B> {
                 | Command::Resume { .. }
                 | Command::BeginTest { .. }
                 | Command::EndTest { .. }
+                | Command::ResumeController
                 | Command::Fork { .. } => {}
             }
         }
+        self.chronicle.commanded(&request.command, result.is_ok());
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         // Whoever asked may have gone; the command stands.
         let _nobody_waits = request.reply.send(result);
@@ -255,9 +277,10 @@ impl<B: Backend> Reconciler<B> {
         let specs = self.facts.specs.borrow().clone();
         let world = self.facts.worlds.borrow().clone();
         let progress = self.board.borrow_and_update().clone();
-        let outlook = Outlook {
+        let mut outlook = Outlook {
             as_of: self.clock.now(),
-            mode: Outlook::mode_of(&specs, &world, &self.plans),
+            mode: last.mode,
+            trouble: self.chronicle.trouble(),
             site: last.site.clone(),
             specs,
             world,
@@ -268,6 +291,8 @@ impl<B: Backend> Reconciler<B> {
             desired: self.told.desires.borrow().clone(),
             wishes: shared(&last.wishes, &self.wishes),
         };
+        outlook.mode = outlook.facts().mode();
+        self.chronicle.mode(&outlook);
         if !outlook.says_the_same_as(&last) {
             self.told.outlooks.send_replace(Arc::new(outlook));
         }
@@ -305,6 +330,7 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.remember();
+        self.chronicle.stopped();
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use argus_core::ident::EnvName;
+use argus_core::mode::Mode;
 
 use super::*;
 use crate::fake::Fake;
 use crate::handle::{Command, CommandError};
 use crate::lock::LockError;
-use crate::outlook::Mode;
 use crate::status_writer::EnvFiles;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -46,6 +46,7 @@ fn options(dir: &std::path::Path) -> Options {
         engine_host: None,
         deadlines: Deadlines::default(),
         stop_grace: Duration::from_secs(2),
+        journal_limit: crate::history::journal::LIMIT,
         clock: Clock::system(),
     }
 }
@@ -139,4 +140,8 @@ async fn a_lost_lock_ends_the_controller_with_its_name() {
         .unwrap()
         .unwrap_err();
     assert_eq!(died.task, "lock");
+    assert!(
+        died.reason.contains("was removed while the controller ran"),
+        "{died}"
+    );
 }

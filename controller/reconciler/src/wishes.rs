@@ -62,7 +62,10 @@ pub(crate) struct Facts<'a> {
 impl Wishes {
     /// Takes a command in; what it means for the brain and the hands is the caller's to do.
     pub(crate) fn obey(&mut self, command: &Command, facts: Facts<'_>) -> Result<Answer, CommandError> {
-        let env = command.environment();
+        let Some(env) = command.environment() else {
+            // It concerns the journal, which was asked before.
+            return Ok(Answer::Done);
+        };
         let now = facts.now;
         let standing = self.accepted(env, facts.specs);
         let seen = facts.memory.environments.contains_key(env);
@@ -135,6 +138,7 @@ impl Wishes {
             Command::EndTest { case, .. } => self.end_test(env, case, facts),
             Command::Rollback { .. } => self.roll_back(env, &accepted, facts),
             Command::Fork { to, .. } => self.fork(&accepted, to, facts),
+            Command::ResumeController => Ok(Answer::Done),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Telling a running controller something, and what becomes of the answer.
 
+use argus_core::ident::EnvName;
 use argus_crds::error::Code;
 use argus_reconciler::state::StateDir;
 use argus_reconciler::{Answer, Command};
@@ -46,7 +47,10 @@ pub(crate) fn one(
     match format {
         Some(Format::Json) => output::json(&answer)?,
         Some(Format::Yaml) => output::yaml(&answer)?,
-        Some(Format::Name) => output::data(&format!("{}\n", command.environment()))?,
+        Some(Format::Name) => {
+            let name = command.environment().map_or("controller", EnvName::as_str);
+            output::data(&format!("{name}\n"))?;
+        }
         Some(Format::Table | Format::Wide) | None => output::data(&say(&answer))?,
     }
     Ok(Exit::Done)

@@ -154,6 +154,10 @@ impl Memory {
         {
             self.stopped_by_us.remove(id);
         }
+        if matches!(error, ActError::JournalUnwritable(_)) {
+            // Nothing was sent: the mode says when it is tried again.
+            return;
+        }
         if let ActError::PortTaken(refusal) = error {
             let times = self.refused.get(&refusal.port).map_or(0, |refused| refused.times) + 1;
             self.refused.insert(
@@ -242,6 +246,7 @@ fn knowledge_is_old(error: &ActError) -> bool {
         | ActError::StartFailed(_)
         | ActError::PoolExhausted(_)
         | ActError::DiskFull(_)
+        | ActError::JournalUnwritable(_)
         | ActError::Rejected(_) => false,
     }
 }
@@ -269,7 +274,7 @@ impl Failure {
                 Some(self.at + Duration::from_secs(10))
             }
             // Assignment decides about ports, the image's own subject about images.
-            ActError::PortTaken(_) | ActError::ImageMissing => Some(self.at),
+            ActError::PortTaken(_) | ActError::ImageMissing | ActError::JournalUnwritable(_) => Some(self.at),
             ActError::BuildFailed { .. }
             | ActError::EntrypointNotFound(_)
             | ActError::BadMount(_)

@@ -18,6 +18,11 @@ pub enum WaitingOn {
     },
     /// The spec folder has not been scanned completely yet.
     Specs,
+    /// The controller is in mode `Safe`: it does nothing before a person resumes it.
+    Safe {
+        /// Why.
+        why: String,
+    },
     /// An act on it is in flight.
     InFlight {
         /// Its verb.
@@ -193,6 +198,7 @@ impl WaitingOn {
             Self::Unhealthy { until } | Self::Held { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs
+            | Self::Safe { .. }
             | Self::InFlight { .. }
             | Self::Dependency { .. }
             | Self::Image { .. }

@@ -38,6 +38,10 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
                 .finish(StructuredError::new(Code::DockerUnavailable, message), input.now),
         );
     }
+    if let Some(why) = input.safe {
+        let error = StructuredError::new(Code::JournalUnwritable, one_line(why));
+        errors.push(Place::environment(input).finish(error, input.now));
+    }
     let unwell = |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     errors.extend(
         services
@@ -107,6 +111,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         }
         WaitingOn::Engine { .. }
         | WaitingOn::Specs
+        | WaitingOn::Safe { .. }
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
         | WaitingOn::Relist { .. }
@@ -141,6 +146,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Halted { .. } => Some(Code::LoopHalted),
         WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
         WaitingOn::Held { .. } => Some(Code::Held),
+        WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),
         WaitingOn::Backoff { .. }
         | WaitingOn::NotRestarted
         | WaitingOn::Storm { .. }

@@ -22,6 +22,7 @@ fn reason(on: &WaitingOn) -> &'static str {
     match on {
         WaitingOn::Engine { .. } => "EngineNotReady",
         WaitingOn::Specs => "SpecsNotScanned",
+        WaitingOn::Safe { .. } => "ModeSafe",
         WaitingOn::InFlight { .. } => "ActInFlight",
         WaitingOn::Effect { .. } => "EffectNotSeen",
         WaitingOn::Relist { .. } => "OutcomeUnknown",
@@ -58,6 +59,10 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
         WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
         WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
+        WaitingOn::Safe { why } => format!(
+            "`argus resume`, for the controller is in mode `Safe`: {}",
+            one_line(why)
+        ),
         WaitingOn::InFlight { verb } => doing(verb).to_owned(),
         WaitingOn::Effect { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
         WaitingOn::Relist { .. } => "the outcome of a call is unknown, a full list will tell".to_owned(),

@@ -7,20 +7,23 @@ use argus_core::plan::{Cause, Subject};
 
 use super::*;
 use crate::fake::{Answer, Fake};
+use crate::history::journal;
 
-fn hands(answers: &[(&'static str, Answer)]) -> (Hands<Fake>, Arc<Fake>, tempfile::TempDir) {
+/// What has to live as long as the hands: the folder, and the one who writes the journal.
+type Around = (tempfile::TempDir, Crew<(), ()>);
+
+fn hands(answers: &[(&'static str, Answer)]) -> (Hands<Fake>, Arc<Fake>, Around) {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = Fake::empty();
     fake.answers = answers.iter().copied().collect();
     let fake = Arc::new(fake);
-    let hands = Hands::new(
-        fake.clone(),
-        Deadlines::default(),
-        state,
-        Clock::virtual_from(Timestamp(1_000_000)),
-    );
-    (hands, fake, dir)
+    let clock = Clock::virtual_from(Timestamp(1_000_000));
+    let (journal, writer, ..) = journal::open(&state.journal(), "RUN", clock, journal::LIMIT);
+    let mut crew = Crew::default();
+    crew.start((), writer.run());
+    let hands = Hands::new(fake.clone(), Deadlines::default(), state, journal, clock);
+    (hands, fake, (dir, crew))
 }
 
 fn id(text: &str) -> ContainerId {
@@ -127,6 +130,62 @@ async fn what_a_pull_said_is_kept() {
         reference: "r.io/nginx:1".to_owned(),
     }));
     assert_eq!(hands.finished().await.outcome, Ok(Done::Ok));
-    let log = StateDir::at(dir.path().join("state")).build_log("r.io/nginx:1");
+    let log = StateDir::at(dir.0.path().join("state")).build_log("r.io/nginx:1");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "begun\nended\n");
+}
+
+#[tokio::test]
+async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
+    let (mut hands, fake, (dir, _crew)) = hands(&[("stop-container", Answer::Never)]);
+    let state = StateDir::at(dir.path().join("state"));
+    let lines = || std::fs::read_to_string(state.journal()).unwrap_or_default();
+    hands.begin(step(Act::StartContainer { id: id("a") }));
+    assert_eq!(hands.finished().await.outcome, Ok(Done::Ok));
+    assert_eq!(fake.most.load(Ordering::SeqCst), 1);
+    assert!(lines().starts_with("{\"v\":1,\"seq\":1,") && lines().contains("\"kind\":\"intent\""));
+    // Somebody puts a folder where the journal was: it can neither be written nor made anew.
+    std::fs::remove_file(state.journal()).unwrap();
+    std::fs::create_dir(state.journal()).unwrap();
+    for (round, name) in ["b", "c"].into_iter().enumerate() {
+        hands.begin(step(Act::StartContainer { id: id(name) }));
+        let outcome = hands.finished().await.outcome;
+        assert!(
+            matches!(outcome, Err(ActError::JournalUnwritable(_))),
+            "{round}: {outcome:?}"
+        );
+    }
+    // Not even what changes nothing: it writes to the same disk.
+    hands.begin(Step {
+        subject: Subject::StrayContainer { id: id("d") },
+        act: Act::KeepEvidence {
+            id: id("d"),
+            number: 1,
+            since: None,
+            port: None,
+            probe_said: vec![],
+        },
+        because: Cause::Missing,
+    });
+    assert!(matches!(
+        hands.finished().await.outcome,
+        Err(ActError::JournalUnwritable(_))
+    ));
+    assert_eq!(fake.acts.load(Ordering::SeqCst), 1, "nothing else was begun");
+    // Writable again is not enough, a person has to say so.
+    std::fs::remove_dir(state.journal()).unwrap();
+    hands.begin(step(Act::StartContainer { id: id("b") }));
+    let outcome = hands.finished().await.outcome;
+    assert!(
+        matches!(outcome, Err(ActError::JournalUnwritable(_))),
+        "{outcome:?}"
+    );
+    hands.journal.resume().await.unwrap();
+    hands.begin(step(Act::StartContainer { id: id("b") }));
+    assert_eq!(hands.finished().await.outcome, Ok(Done::Ok));
+    assert_eq!(fake.acts.load(Ordering::SeqCst), 2);
+    assert!(lines().contains("\"note\":\"resumed\""), "{}", lines());
+    assert!(
+        hands.journal.resume().await.is_err(),
+        "there is nothing to resume"
+    );
 }
