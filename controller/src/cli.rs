@@ -18,6 +18,7 @@ mod evidence;
 mod explain;
 mod get;
 mod hold;
+mod incidents;
 mod kept;
 mod logs;
 pub(crate) mod output;
@@ -74,7 +75,7 @@ enum Verb {
     Retry(retry::Retry),
     /// Leave an environment or a service as it is
     Hold(hold::Hold),
-    /// End a hold
+    /// End a hold, or mode Safe of the controller
     Resume(hold::Resume),
     /// Abandon pulls and builds of an environment, and hold it
     Cancel(hold::Cancel),
@@ -92,7 +93,9 @@ enum Verb {
     Why(why::Why),
     /// Show what a failed run left
     Evidence(evidence::Evidence),
-    /// Print the JSON Schema of the spec, of the status files or of errors, or the CRD
+    /// List what was found after runs of the controller that did not end well
+    Incidents(incidents::Incidents),
+    /// Print the JSON Schema of the spec, of the status files, of errors or of incidents, or the CRD
     Schema(schema::Schema),
     /// Explain an error code
     Explain(explain::Explain),
@@ -151,6 +154,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
         Verb::Evidence(evidence) => evidence.carry_out(&options),
+        Verb::Incidents(incidents) => incidents.carry_out(&options),
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
@@ -179,6 +183,7 @@ impl Verb {
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
             Self::Evidence(evidence) => evidence.output,
+            Self::Incidents(incidents) => incidents.output,
             Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
                 None
             }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::Mode;
 use argus_reconciler::state::StateDir;
 use argus_reconciler::{Answer, Command};
 use axum::extract::State;
@@ -15,7 +16,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +24,22 @@ pub(crate) mod client;
 
 /// Where commands are told.
 pub(crate) const ACTIONS: &str = "/api/v1/actions";
+
+/// Where a controller says how it is.
+pub(crate) const HEALTH: &str = "/healthz";
+
+/// How a controller is: it answers, and what it may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Health {
+    /// `ok`, for it answers.
+    pub(crate) status: String,
+    /// What it may do at present.
+    pub(crate) mode: Mode,
+    /// Why it is in that mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mode_reason: Option<String>,
+}
 
 /// The socket of the controller on this state directory.
 pub(crate) fn socket(state: &StateDir) -> PathBuf {
@@ -33,6 +50,9 @@ pub(crate) fn socket(state: &StateDir) -> PathBuf {
 pub(crate) trait Commands: Send + Sync + 'static {
     /// Answers when a command is taken in, not when all that follows from it is done.
     fn obey(&self, command: Command) -> impl Future<Output = Result<Answer, StructuredError>> + Send;
+
+    /// What it may do at present, and why.
+    fn mode(&self) -> (Mode, Option<String>);
 }
 
 /// Serves until it is stopped.
@@ -64,10 +84,19 @@ fn bind(path: &std::path::Path) -> io::Result<UnixListener> {
 
 fn routes<C: Commands>(commands: Arc<C>) -> Router {
     Router::new()
-        .route("/healthz", get(async || Json(json!({ "status": "ok" }))))
+        .route(HEALTH, get(health::<C>))
         .route(ACTIONS, post(act::<C>))
         .fallback(async || Refusal::new(StatusCode::NOT_FOUND, "no such path"))
         .with_state(commands)
+}
+
+async fn health<C: Commands>(State(commands): State<Arc<C>>) -> Json<Health> {
+    let (mode, mode_reason) = commands.mode();
+    Json(Health {
+        status: "ok".to_owned(),
+        mode,
+        mode_reason,
+    })
 }
 
 async fn act<C: Commands>(
@@ -105,6 +134,8 @@ fn refused(error: StructuredError) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     struct Echo;
@@ -117,6 +148,10 @@ mod tests {
                 }
                 _ => Ok(Answer::Done),
             }
+        }
+
+        fn mode(&self) -> (Mode, Option<String>) {
+            (Mode::Safe, Some("the disk is full".to_owned()))
         }
     }
 
@@ -136,6 +171,12 @@ mod tests {
             while client::get(&path, "/healthz").await.is_err() {
                 tokio::task::yield_now().await;
             }
+            let health = client::get(&path, HEALTH).await.unwrap();
+            let health: Health = serde_json::from_slice(&health).unwrap();
+            assert_eq!(
+                (health.mode, health.mode_reason.as_deref()),
+                (Mode::Safe, Some("the disk is full"))
+            );
             let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o600);
             client::post(&path, ACTIONS, &body("down", "shop")).await.unwrap();

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::ident::EnvName;
 use argus_core::memory::EnvMemory;
+use argus_core::record::Note;
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment};
 use argus_crds::complaint::Complaint;
 use argus_crds::error::Code;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use argus_reconciler::specs::{FileEntry, Standing};
-use argus_reconciler::{EnvFiles, Outlook, StatusView};
+use argus_reconciler::{EnvFiles, Journal, Outlook, StatusView};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -35,13 +36,15 @@ pub(crate) struct View {
     /// Of the round that is being written; a round ends with the controller's file.
     round: Mutex<BTreeMap<String, EnvironmentStatus>>,
     shown: watch::Sender<Arc<Shown>>,
+    journal: Journal,
 }
 
 impl View {
-    /// A view that tells `shown` what it wrote.
-    pub(crate) fn new(about: About, shown: watch::Sender<Arc<Shown>>) -> Self {
+    /// A view that tells `shown` what it wrote, and the journal what changed.
+    pub(crate) fn new(about: About, shown: watch::Sender<Arc<Shown>>, journal: Journal) -> Self {
         Self {
             about,
+            journal,
             round: Mutex::default(),
             shown,
         }
@@ -69,6 +72,14 @@ impl StatusView for View {
     fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
         let previous: Option<EnvironmentStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
         let status = status(env, outlook, previous.as_ref());
+        let before = previous.map(|previous| previous.phase);
+        if before != Some(status.phase) {
+            self.journal.note(Note::Phase {
+                environment: env.clone(),
+                from: before.map_or_else(String::new, |phase| format!("{phase:?}")),
+                to: format!("{:?}", status.phase),
+            });
+        }
         let files = EnvFiles {
             json: json(&status),
             env: env_file(&status.port_mappings),
@@ -124,7 +135,8 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         progress: &outlook.progress,
         previous,
         publish_address: outlook.site.publish_address,
-        mode: controller::mode(outlook.mode),
+        mode: outlook.mode,
+        safe: outlook.trouble.safe.as_deref(),
         now: outlook.as_of,
     })
 }

@@ -7,13 +7,14 @@ use argus_backend::{About as EngineAbout, Backend as _};
 use argus_core::outcome::ActError;
 use argus_core::status::code_of;
 use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::Mode;
 use argus_docker::{Docker, Endpoint};
 use argus_reconciler::clock::{self, Clock};
-use argus_reconciler::lock::LockError;
+use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::StateError;
 use argus_reconciler::supervise::Importance;
-use argus_reconciler::{Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook};
+use argus_reconciler::{Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook, TaskDied};
 use tokio::sync::watch;
 
 use crate::cli::run::Times;
@@ -79,7 +80,8 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
         endpoint: endpoint.clone(),
         engine,
     };
-    let (handle, running) = controller.start(docker.clone(), Arc::new(View::new(about, to_show)));
+    let view = View::new(about, to_show, controller.journal());
+    let (handle, running) = controller.start(docker.clone(), Arc::new(view));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
     supervisor.spawn("http", Importance::Useful, {
         let (commands, stop, socket) = (Arc::new(Told(handle.clone())), stop.clone(), http::socket(&state));
@@ -100,7 +102,7 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     tokio::select! {
         ended = running.ended() => match ended {
             Ok(()) => Ok(Exit::Done),
-            Err(died) => Err(Failure::fault("controller stopped", &died)),
+            Err(died) => Err(end_of(&died)),
         },
         () = signals.second(stop) => Ok(Exit::Interrupted),
     }
@@ -121,8 +123,20 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
             heavy: times.timeout_heavy,
         },
         stop_grace: times.stop_grace,
+        journal_limit: argus_reconciler::history::journal::LIMIT,
         clock: Clock::system(),
     }
+}
+
+/// A task that died, as the end of the controller.
+fn end_of(died: &TaskDied) -> Failure {
+    if died.task != LOCK {
+        return Failure::fault("controller stopped", died);
+    }
+    let message = format!("controller stopped: {}; containers keep running", died.reason);
+    Failure::of(Code::PrereqMissing, message)
+        .exit(Exit::Unexpected)
+        .hint("`argus run` starts it again and goes on with what is there")
 }
 
 /// Where published ports are reached, when the engine is not on this host.
@@ -178,6 +192,11 @@ impl Commands for Told {
     async fn obey(&self, command: Command) -> Result<Answer, StructuredError> {
         self.0.send(command).await.map_err(|error| refusal(&error))
     }
+
+    fn mode(&self) -> (Mode, Option<String>) {
+        let outlook = self.0.outlook();
+        (outlook.mode, outlook.mode_reason())
+    }
 }
 
 fn refusal(error: &CommandError) -> StructuredError {
@@ -187,7 +206,9 @@ fn refusal(error: &CommandError) -> StructuredError {
         CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
             .suggest(&[])
             .environment(env.as_str()),
-        CommandError::NotKept(_) => StructuredError::new(Code::JournalUnwritable, error.to_string()),
+        CommandError::NotKept(_) | CommandError::Safe(_) => {
+            StructuredError::new(Code::JournalUnwritable, error.to_string())
+        }
         CommandError::Refused(why) => StructuredError::new(Code::PrereqMissing, why).suggest(&[]),
     }
 }

@@ -6,6 +6,7 @@
 pub mod complaint;
 pub mod environment;
 pub mod error;
+pub mod incident;
 pub mod mock;
 pub mod probe;
 pub mod quantity;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::environment::E2eSpec;
 use crate::error::StructuredError;
+use crate::incident::Incident;
 use crate::status::{ControllerStatus, EnvironmentStatus};
 use crate::yaml::{YamlError, to_yaml};
 
@@ -38,6 +39,11 @@ pub fn status_schema() -> Value {
 /// The schema of the one type of error.
 pub fn error_schema() -> Value {
     draft07::<StructuredError>("error.schema.json")
+}
+
+/// The schema of the incident files.
+pub fn incident_schema() -> Value {
+    draft07::<Incident>("incident.schema.json")
 }
 
 /// The Kubernetes CRD: `Environment` in `argus.dev/v1alpha1`, structural, with a status subresource.
@@ -106,6 +112,10 @@ pub fn generated() -> Result<Vec<Generated>, YamlError> {
         Generated {
             name: "error.schema.json",
             content: pretty(&error_schema()),
+        },
+        Generated {
+            name: "incident.schema.json",
+            content: pretty(&incident_schema()),
         },
         Generated {
             name: "environment.yaml",

@@ -135,6 +135,13 @@ fn an_environment_that_is_not_settled_has_a_wait_with_a_reason() {
 }
 
 #[test]
+fn nothing_is_done_while_the_journal_cannot_be_written() {
+    in_every_storm("nothing_is_done_while", |outcome| first(outcome, "safe"));
+    let met = STORMS.iter().any(|outcome| outcome.refused > 0);
+    assert!(met || STORMS.len() < 50, "no storm met an unwritable journal");
+}
+
+#[test]
 fn when_the_faults_stop_everything_settles() {
     in_every_storm("when_the_faults_stop", |outcome| {
         (!outcome.settled).then(|| format!("{:#?}\n{:#?}", outcome.shortfalls, outcome.stuck))

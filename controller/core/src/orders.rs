@@ -1,5 +1,6 @@
 //! What people and agents asked for beside the specs: holds and test leases.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,18 @@ pub struct Orders {
     pub holds: Vec<Hold>,
     /// Tests that run.
     pub leases: Vec<Lease>,
+    /// What nobody asked for, but the controller's own state forbids; not kept.
+    #[serde(skip)]
+    pub bans: Bans,
+}
+
+/// What must not be done as things stand with the controller itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bans {
+    /// Why nothing at all is done: mode `Safe`.
+    pub safe: Option<String>,
+    /// Environments that nobody desires as far as is known; a file that could not be read yet may.
+    pub doubted: BTreeSet<EnvName>,
 }
 
 /// An environment or a service that is left as it is.

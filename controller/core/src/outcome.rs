@@ -121,6 +121,9 @@ pub enum ActError {
     /// The engine's disk is full.
     #[error("no space left: {0}")]
     DiskFull(String),
+    /// What was to be done could not be written down first, so it was not done.
+    #[error("journal cannot be written: {0}")]
+    JournalUnwritable(String),
     /// Ownership was looked at again right before the act, and it is not ours.
     #[error("not ours: {0}")]
     NotOurs(String),

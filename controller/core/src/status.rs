@@ -74,6 +74,8 @@ pub struct StatusInput<'a> {
     pub publish_address: IpAddr,
     /// What the controller may do at present.
     pub mode: Mode,
+    /// Why it does nothing at all; `None` when it does.
+    pub safe: Option<&'a str>,
     /// The time.
     pub now: Timestamp,
 }

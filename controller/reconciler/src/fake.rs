@@ -31,6 +31,8 @@ pub(crate) struct Fake {
     pub(crate) exits: Mutex<Vec<i64>>,
     acting: AtomicUsize,
     pub(crate) most: AtomicUsize,
+    /// Acts that reached the engine.
+    pub(crate) acts: AtomicUsize,
 }
 
 impl Fake {
@@ -56,6 +58,7 @@ impl Fake {
             exits: Mutex::default(),
             acting: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
+            acts: AtomicUsize::new(0),
         }
     }
 }
@@ -72,6 +75,7 @@ impl Backend for Fake {
     async fn act(&self, act: &Act, progress: &dyn Progress) -> Result<Done, ActError> {
         let now = self.acting.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
+        self.acts.fetch_add(1, Ordering::SeqCst);
         progress.say("begun");
         let answer = self
             .answers

@@ -10,6 +10,7 @@ use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::history::Journal;
 use crate::outlook::Outlook;
 
 /// Commands that wait for the reconciler: people and agents send a few, whoever sends more is told that it is busy.
@@ -72,6 +73,8 @@ pub enum Command {
         /// Name of the test case.
         case: String,
     },
+    /// End mode `Safe`.
+    ResumeController,
     /// Go back to the last other revision that was ready.
     Rollback {
         /// Environment.
@@ -106,7 +109,25 @@ impl Command {
             | Self::EndTest { environment, .. }
             | Self::Rollback { environment }
             | Self::Fork { environment, .. } => environment,
+            Self::ResumeController => return None,
         })
+    }
+
+    /// The command in a word.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Down { .. } => "down",
+            Self::Retry { .. } => "retry",
+            Self::Hold { .. } => "hold",
+            Self::Resume { .. } => "resume",
+            Self::Cancel { .. } => "cancel",
+            Self::BeginTest { .. } => "beginTest",
+            Self::EndTest { .. } => "endTest",
+            Self::Rollback { .. } => "rollback",
+            Self::Fork { .. } => "fork",
+            Self::ResetBreaker { .. } => "resetBreaker",
+            Self::ResumeController => "resumeController",
+        }
     }
 }
 
@@ -165,6 +186,9 @@ pub enum CommandError {
     /// It was taken in, and would not outlive the controller.
     #[error("taken in, but cannot be kept: {0}")]
     NotKept(String),
+    /// The journal cannot be written, or the state is corrupt: mode `Safe` does not end.
+    #[error("mode `Safe` does not end yet: {0}")]
+    Safe(String),
 }
 
 /// A command with the way back.
@@ -179,11 +203,20 @@ pub(crate) struct Request {
 pub struct Handle {
     pub(crate) commands: mpsc::Sender<Request>,
     pub(crate) outlook: watch::Receiver<Arc<Outlook>>,
+    pub(crate) journal: Journal,
 }
 
 impl Handle {
     /// Sends a command and waits until the reconciler took it in and it is on disk.
     pub async fn send(&self, command: Command) -> Result<Answer, CommandError> {
+        if command == Command::ResumeController {
+            // The disk is asked by whoever asks us, so that the reconciler waits for nothing.
+            if self.outlook().trouble.safe.is_none() {
+                let message = "the controller is not in mode `Safe`".to_owned();
+                return Err(CommandError::Refused(message));
+            }
+            self.journal.resume().await.map_err(CommandError::Safe)?;
+        }
         let (reply, replied) = oneshot::channel();
         self.commands
             .try_send(Request { command, reply })

@@ -16,6 +16,8 @@ use tracing::Instrument;
 
 use crate::clock::Clock;
 use crate::gated::Openings;
+use crate::history::Journal;
+use crate::history::journal::Begun;
 use crate::state::{StateDir, write_private};
 use crate::supervise::crew::{Crew, Lost};
 use crate::wishes::Desires;
@@ -54,6 +56,7 @@ pub struct Hands<B> {
     state: StateDir,
     archive: Archive,
     blackout: Blackout,
+    journal: Journal,
     clock: Clock,
     crew: Crew<(Step, Timestamp), Result<Done, ActError>>,
 }
@@ -65,6 +68,7 @@ impl<B: Backend> Hands<B> {
         openings: watch::Receiver<Openings>,
         deadlines: Deadlines,
         state: StateDir,
+        journal: Journal,
         clock: Clock,
     ) -> Self {
         let (board, _) = watch::channel(Board::new());
@@ -77,6 +81,7 @@ impl<B: Backend> Hands<B> {
             archive: Archive::new(state.clone(), clock),
             blackout: Blackout::default(),
             state,
+            journal,
             clock,
             crew: Crew::default(),
         }
@@ -106,10 +111,20 @@ impl<B: Backend> Hands<B> {
         let (openings, env) = (self.openings.clone(), env.clone());
         let decided = openings.borrow().number(&env);
         let (archive, step_kept) = (self.archive.clone(), step.clone());
+        let journal = self.journal.clone();
         let job = async move {
+            let begun = match Class::of(&act) {
+                // It changes nothing.
+                Class::Look => None,
+                // Before the permit: what waits for one is written down together.
+                Class::Mutation | Class::Heavy | Class::Patient => Some(journal.intend(&step_kept).await?),
+            };
             let _permit = gate.enter(Class::of(&act)).await;
             if openings.borrow().number(&env) != decided {
-                return Err(ActError::CircuitOpen);
+                return ended(begun, Err(ActError::CircuitOpen));
+            }
+            if let Err(error) = journal.may_act() {
+                return ended(begun, Err(error));
             }
             let outcome = deadline::within(deadline, verb, backend.act(&act, &teller)).await;
             let outcome = match outcome {
@@ -125,7 +140,7 @@ impl<B: Backend> Hands<B> {
             if let Some(path) = log {
                 keep_log(path, teller.log(), outcome.as_ref().err(), &secrets).await;
             }
-            outcome
+            ended(begun, outcome)
         };
         self.crew.start((step, self.clock.now()), job.instrument(span));
     }
@@ -171,6 +186,14 @@ impl<B: Backend> Hands<B> {
     pub fn in_flight(&self) -> usize {
         self.crew.len()
     }
+}
+
+/// An act came back, and the journal is told.
+fn ended(begun: Option<Begun>, outcome: Result<Done, ActError>) -> Result<Done, ActError> {
+    if let Some(begun) = begun {
+        begun.came_to(&outcome);
+    }
+    outcome
 }
 
 fn report(step: &Step, outcome: &Result<Done, ActError>, took: Duration, blackout: &Blackout) {

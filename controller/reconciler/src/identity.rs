@@ -7,28 +7,50 @@ use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
+use crate::history::aside::{self, Aside};
 use crate::state::write_private;
 
-/// Reads the identity, or makes one that was not there or was not readable as one.
-///
-/// It is made from the host and the spec folder, so that a lost state directory does not turn what this
-/// folder made into another controller's.
-pub fn read_or_make(path: &Path, specs: &Path) -> io::Result<String> {
-    match std::fs::read_to_string(path) {
-        Ok(text) if Ulid::from_string(text.trim()).is_ok() => Ok(text.trim().to_owned()),
-        Ok(_) => {
-            tracing::warn!(path = %path.display(), "identity is not a ULID, a new one is made");
-            make(path, specs)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path, specs),
-        Err(error) => Err(error),
-    }
+/// The identity that a file holds: a ULID with its checksum.
+pub fn of(text: &str) -> Option<&str> {
+    let mut words = text.split_ascii_whitespace();
+    let (identity, sum) = (words.next()?, words.next());
+    let whole = Ulid::from_string(identity).is_ok() && sum.is_none_or(|sum| sum == checksum(identity));
+    (whole && words.next().is_none()).then_some(identity)
 }
 
-fn make(path: &Path, specs: &Path) -> io::Result<String> {
-    let identity = derived(specs);
-    write_private(path, identity.as_bytes())?;
-    Ok(identity)
+/// Reads the identity, or makes one that was not there or is not as it was written; then what was put aside comes with it.
+///
+/// `told`: what the journal says it was. Without that it is made from the host and the spec folder, so that a lost state
+/// directory does not turn what this folder made into another controller's.
+pub fn read_or_make(
+    path: &Path,
+    specs: &Path,
+    told: Option<&str>,
+    now: Timestamp,
+) -> (String, Option<Aside>) {
+    let mut aside = aside::unless_file(path, now);
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            if let Some(identity) = std::str::from_utf8(&bytes).ok().and_then(of) {
+                return (identity.to_owned(), None);
+            }
+            aside = Some(aside::set(path, "it is not as it was written", now));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => aside = Some(aside::set(path, &error.to_string(), now)),
+    }
+    let told = told.filter(|told| Ulid::from_string(told).is_ok());
+    let identity = told.map_or_else(|| derived(specs), str::to_owned);
+    let line = format!("{identity} {}\n", checksum(&identity));
+    if let Err(error) = write_private(path, line.as_bytes()) {
+        tracing::warn!(path = %path.display(), %error, "cannot keep the identity; it is made anew at the next start");
+    }
+    (identity, aside)
+}
+
+fn checksum(identity: &str) -> String {
+    let hash: [u8; 32] = Sha256::digest(identity.as_bytes()).into();
+    format!("{:08x}", u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]))
 }
 
 fn derived(specs: &Path) -> String {
@@ -57,11 +79,26 @@ mod tests {
     #[test]
     fn it_stays_the_same_and_a_lost_or_spoilt_one_comes_back() {
         let dir = tempfile::tempdir().unwrap();
-        let (path, other) = (dir.path().join("identity"), dir.path().join("other"));
-        let first = read_or_make(&path, dir.path()).unwrap();
-        assert_eq!(read_or_make(&path, Path::new("/elsewhere")).unwrap(), first);
-        std::fs::write(&path, "garbage").unwrap();
-        assert_eq!(read_or_make(&path, dir.path()).unwrap(), first);
-        assert_ne!(read_or_make(&other, Path::new("/elsewhere")).unwrap(), first);
+        let (path, other_path) = (dir.path().join("identity"), dir.path().join("other"));
+        let made = |path: &Path, specs: &Path, told| read_or_make(path, specs, told, Timestamp(1_000)).0;
+        let first = made(&path, dir.path(), None);
+        let elsewhere = Path::new("/elsewhere");
+        assert_eq!(made(&path, elsewhere, Some("01ARZ3NDEKTSV4RRFFQ69G5FAV")), first);
+        let written = std::fs::read_to_string(&path).unwrap();
+        let other = written.replacen(&first[25..26], if first.ends_with('0') { "1" } else { "0" }, 1);
+        for spoilt in ["garbage", "", &other, &written[..20], &format!("{written} more")] {
+            std::fs::write(&path, spoilt).unwrap();
+            assert_eq!(made(&path, dir.path(), None), first, "{spoilt}");
+            std::fs::write(&path, spoilt).unwrap();
+            let (told, aside) = read_or_make(&path, elsewhere, Some(&first), Timestamp(2_000));
+            assert_eq!(
+                (told.as_str(), aside.is_some()),
+                (first.as_str(), true),
+                "{spoilt}"
+            );
+        }
+        std::fs::write(&path, &first).unwrap();
+        assert_eq!(made(&path, elsewhere, None), first, "without its checksum");
+        assert_ne!(made(&other_path, elsewhere, None), first);
     }
 }

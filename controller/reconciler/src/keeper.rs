@@ -4,10 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
+use argus_core::time::Timestamp;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::history::aside::{self, Aside};
+use crate::history::line;
 use crate::state::write_private;
 
 /// Changes that follow each other this fast are written once.
@@ -15,25 +18,71 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// After a failed write the next one waits this long.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Reads what was kept. A file that cannot be understood is put aside, said, and counts as empty.
+/// The version of the files.
+const VERSION: u64 = 1;
+/// A file that is larger than any that we wrote is not read into memory.
+const LARGEST: u64 = 256 * 1024 * 1024;
+
+/// What was kept, and what could not be read of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reading<T> {
+    /// What was kept; `None` where nothing was, or nothing that can be understood.
+    pub kept: Option<T>,
+    /// What was put aside.
+    pub aside: Option<Aside>,
+}
+
+/// Reads what was kept. What cannot be understood is put aside, said, and counts as nothing.
+pub fn read<T: DeserializeOwned>(path: &Path, now: Timestamp) -> Reading<T> {
+    let none = |aside| Reading { kept: None, aside };
+    if let Some(aside) = aside::unless_file(path, now) {
+        return none(Some(aside));
+    }
+    match understood(path) {
+        Ok(kept) => Reading { kept, aside: None },
+        Err(why) => none(Some(aside::set(path, &why, now))),
+    }
+}
+
+fn understood<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        schema_version: u64,
+    }
+    let told = |error: io::Error| error.to_string();
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(told(error)),
+        Ok(meta) if meta.len() > LARGEST => return Err("it is larger than any that was written".to_owned()),
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(path).map_err(told)?;
+    if !line::is_sound(bytes.trim_ascii_end()) {
+        return Err("it is not as it was written".to_owned());
+    }
+    let version: Version = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    if version.schema_version > VERSION {
+        return Err(format!(
+            "it is of version {}, and this program knows {VERSION}",
+            version.schema_version
+        ));
+    }
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|error| error.to_string())
+}
+
+/// Writes what is to be kept.
 ///
 /// # Errors
-/// The file is there and cannot be read.
-pub fn read<T: Default + DeserializeOwned>(path: &Path) -> io::Result<T> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
-        Err(error) => return Err(error),
-    };
-    match serde_json::from_slice(&bytes) {
-        Ok(kept) => Ok(kept),
-        Err(error) => {
-            let aside = path.with_extension("corrupt");
-            tracing::error!(path = %path.display(), aside = %aside.display(), %error, "kept state is corrupt, starting without it");
-            std::fs::rename(path, aside)?;
-            Ok(T::default())
-        }
+/// The file stays as it was.
+pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let mut object = serde_json::to_value(value)?;
+    if let Some(object) = object.as_object_mut() {
+        object.insert("schemaVersion".to_owned(), VERSION.into());
     }
+    write_private(path, line::sealed(&object.to_string()).as_bytes())
 }
 
 /// What came of the last write.
@@ -61,7 +110,7 @@ pub async fn run<T>(
         }
         let value = values.borrow_and_update().clone();
         if written.as_ref() != Some(&value) {
-            let outcome = write(path.clone(), value.clone()).await;
+            let outcome = written_at(path.clone(), value.clone()).await;
             if let Some(told) = &told {
                 told.send_replace(Some(Written {
                     value: value.clone(),
@@ -85,9 +134,8 @@ pub async fn run<T>(
     }
 }
 
-async fn write<T: Serialize + Send + 'static>(path: PathBuf, value: T) -> io::Result<()> {
-    let written =
-        tokio::task::spawn_blocking(move || write_private(&path, &serde_json::to_vec(&value)?)).await;
+async fn written_at<T: Serialize + Send + 'static>(path: PathBuf, value: T) -> io::Result<()> {
+    let written = tokio::task::spawn_blocking(move || write(&path, &value)).await;
     written.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
@@ -95,18 +143,44 @@ async fn write<T: Serialize + Send + 'static>(path: PathBuf, value: T) -> io::Re
 mod tests {
     use std::collections::BTreeMap;
 
+    use serde_json::Value;
+
     use super::*;
 
     type Map = BTreeMap<String, u32>;
 
+    const NOW: Timestamp = Timestamp(1_000_000);
+
     #[test]
-    fn a_corrupt_file_is_put_aside() {
+    fn what_is_not_as_it_was_written_is_put_aside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("memory.json");
-        assert_eq!(read::<Map>(&path).unwrap(), Map::new());
-        std::fs::write(&path, "{\"a\":").unwrap();
-        assert_eq!(read::<Map>(&path).unwrap(), Map::new());
-        assert!(!path.exists() && dir.path().join("memory.corrupt").exists());
+        assert_eq!(read::<Map>(&path, NOW), Reading::default(), "nothing was kept");
+        write(&path, &Map::from([("a".to_owned(), 7)])).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        let text = std::str::from_utf8(&good).unwrap().to_owned();
+        let newer = line::sealed("{\"a\":7,\"schemaVersion\":2}");
+        let other = line::sealed("{\"a\":\"text\",\"schemaVersion\":1}");
+        let bad = [
+            "",
+            "{}",
+            "\0\0\0",
+            &text[1..],
+            &text.replace(":7", ":8"),
+            &newer,
+            &other,
+        ];
+        for (second, bad) in bad.into_iter().enumerate() {
+            std::fs::write(&path, bad).unwrap();
+            let now = NOW + Duration::from_secs(second as u64);
+            let reading = read::<Map>(&path, now);
+            let aside = reading.aside.unwrap_or_else(|| panic!("{bad} was read"));
+            assert_eq!(reading.kept, None);
+            assert_eq!(std::fs::read_to_string(aside.to.unwrap()).unwrap(), bad);
+            assert!(!path.exists());
+        }
+        std::fs::write(&path, &good).unwrap();
+        assert_eq!(read::<Value>(&path, NOW).kept.unwrap()["a"], 7, "{text}");
     }
 
     #[tokio::test]
@@ -120,6 +194,7 @@ mod tests {
             drop(sender);
         };
         tokio::join!(run(path.clone(), receiver, None), all);
-        assert_eq!(read::<Map>(&path).unwrap(), Map::from([("a".to_owned(), 2)]));
+        let kept = read::<Value>(&path, NOW).kept.unwrap();
+        assert_eq!(kept["a"], 2);
     }
 }

@@ -4,9 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::state::StateDir;
 
 /// Who holds the lock, as the lock file tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +87,10 @@ impl Lock {
                 path: path.to_path_buf(),
             };
             if lock.is_at_its_path() {
-                lock.sign(me).map_err(io)?;
+                if let Err(error) = lock.sign(me) {
+                    // On a full disk, for one: it is held all the same.
+                    tracing::warn!(path = %path.display(), %error, "cannot write who holds the lock");
+                }
                 return Ok(lock);
             }
         }
@@ -103,6 +111,36 @@ impl Lock {
         file.rewind()?;
         file.write_all(&serde_json::to_vec(me)?)?;
         file.sync_data()
+    }
+}
+
+/// The task that looks after the lock.
+pub const LOCK: &str = "lock";
+/// How often the lock is looked at.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Returns when the file at its path is another one, for then another controller may hold that.
+pub(crate) async fn watch(lock: Arc<Lock>, stop: CancellationToken) {
+    while stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
+        if !lock.is_at_its_path() {
+            tracing::error!("the lock file was removed or replaced, another controller may be at work");
+            return;
+        }
+    }
+}
+
+impl Lock {
+    /// What became of the lock that is not at its path any more.
+    pub(crate) fn lost(&self, state: &StateDir) -> String {
+        let root = state.root().display();
+        if !state.root().exists() {
+            format!("state directory `{root}` was removed while the controller ran")
+        } else if self.path.exists() {
+            format!("state directory `{root}` was replaced while the controller ran")
+        } else {
+            let path = self.path.display();
+            format!("`{path}` was removed while the controller ran, another one could have taken it")
+        }
     }
 }
 

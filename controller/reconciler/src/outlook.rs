@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_core::brain::Site;
+use argus_core::desired::Criticality;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
+use argus_core::mode::{Mode, ModeFacts};
 use argus_core::observed::World;
-use argus_core::plan::{Plan, WaitingOn};
+use argus_core::outcome::ActError;
+use argus_core::plan::{Failure, Plan, Subject, Wait, WaitingOn};
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::hands::Board;
 use crate::specs::SpecBook;
@@ -23,6 +25,8 @@ pub struct Outlook {
     pub as_of: Timestamp,
     /// How much of its work the controller can do.
     pub mode: Mode,
+    /// What keeps the controller itself from its work.
+    pub trouble: Trouble,
     /// Who the controller is.
     pub site: Arc<Site>,
     /// The spec folder.
@@ -43,17 +47,17 @@ pub struct Outlook {
     pub wishes: Arc<Wishes>,
 }
 
-/// How much of its work the controller can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// All of it.
-    Full,
-    /// The spec folder is out of reach: nothing is taken down for want of a file.
-    Limited,
-    /// Some service was given up.
-    Reduced,
-    /// The engine is out of reach.
-    Minimal,
+/// What keeps the controller itself from its work, each in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// The journal cannot be written at present.
+    pub unwritable: Option<String>,
+    /// What was kept is corrupt and in the way.
+    pub corrupt: Option<String>,
+    /// One of these was so, and nobody has resumed the controller since.
+    pub safe: Option<String>,
+    /// What the last run left is not looked through yet.
+    pub recovering: Option<String>,
 }
 
 impl Outlook {
@@ -62,6 +66,7 @@ impl Outlook {
         Self {
             as_of,
             mode: Mode::Minimal,
+            trouble: Trouble::default(),
             site: Arc::new(site),
             specs: Arc::default(),
             desired: Arc::default(),
@@ -93,6 +98,7 @@ impl Outlook {
     pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
         // Most parts are shared with the last one, and a shared part is equal without a look into it.
         self.mode == other.mode
+            && self.trouble == other.trouble
             && same(&self.specs, &other.specs)
             && same(&self.world, &other.world)
             && same(&self.health, &other.health)
@@ -103,25 +109,96 @@ impl Outlook {
             && same(&self.wishes, &other.wishes)
     }
 
-    /// The mode that follows from the parts.
-    pub(crate) fn mode_of(specs: &SpecBook, world: &World, plans: &BTreeMap<EnvName, Arc<Plan>>) -> Mode {
-        let gave_up = |plan: &Arc<Plan>| {
-            plan.waits.iter().any(|wait| {
-                matches!(
-                    wait.on,
-                    WaitingOn::GaveUp { .. } | WaitingOn::Halted { .. } | WaitingOn::NotRunnable { .. }
-                )
-            })
+    /// Everything that decides about the mode.
+    pub fn facts(&self) -> ModeFacts {
+        let failures = &self.memory.failures;
+        let registry = |failure: &Failure| {
+            matches!(
+                failure.error,
+                ActError::PullFailed(_) | ActError::RateLimited { .. }
+            )
         };
-        if !world.reachable() {
-            Mode::Minimal
-        } else if specs.unavailable.is_some() {
-            Mode::Limited
-        } else if plans.values().any(gave_up) {
-            Mode::Reduced
-        } else {
-            Mode::Full
+        ModeFacts {
+            journal_unwritable: self.trouble.unwritable.is_some(),
+            state_corrupt: self.trouble.corrupt.is_some(),
+            until_resumed: self.trouble.safe.is_some(),
+            recovering: self.trouble.recovering.is_some(),
+            engine_away: !self.world.reachable(),
+            breaker_open: false,
+            specs_away: self.specs.unavailable.is_some(),
+            registry_away: failures.values().any(registry),
+            given_up: self.given_up(),
         }
+    }
+
+    /// Why the mode is not `Full`, for people.
+    pub fn mode_reason(&self) -> Option<String> {
+        let Trouble {
+            unwritable,
+            corrupt,
+            safe,
+            recovering,
+        } = &self.trouble;
+        match self.mode {
+            Mode::Full => None,
+            Mode::Reduced => Some("some service was given up".to_owned()),
+            Mode::Limited => self
+                .specs
+                .unavailable
+                .clone()
+                .or_else(|| Some("a registry is out of reach".to_owned())),
+            Mode::Minimal => Some(self.engine_words()),
+            Mode::Recovery => recovering.as_ref().map(|why| {
+                if self.world.synced() {
+                    why.clone()
+                } else {
+                    format!("{why}; {}", self.engine_words())
+                }
+            }),
+            Mode::Safe => {
+                let now = unwritable.as_ref().or(corrupt.as_ref());
+                let why = safe.as_ref().or(now)?;
+                Some(if now.is_some() {
+                    why.clone()
+                } else {
+                    format!("{why}; that is over, `argus resume` goes on")
+                })
+            }
+        }
+    }
+
+    /// How the engine is, in words.
+    pub fn engine_words(&self) -> String {
+        match self.world.unreachable_reason() {
+            "" => "the engine has not answered yet".to_owned(),
+            why => format!("the engine does not answer: {why}"),
+        }
+    }
+
+    /// The most critical of the services that were given up.
+    fn given_up(&self) -> Option<Criticality> {
+        let lost = |wait: &&Wait| {
+            matches!(
+                wait.on,
+                WaitingOn::GaveUp { .. } | WaitingOn::Halted { .. } | WaitingOn::NotRunnable { .. }
+            )
+        };
+        let criticality = |env: &EnvName, wait: &Wait| match &wait.subject {
+            Subject::Service { service, .. } => {
+                let accepted = self.desired.get(env)?;
+                Some(accepted.desired.services.get(service)?.criticality)
+            }
+            Subject::Network { .. }
+            | Subject::Volume { .. }
+            | Subject::Image { .. }
+            | Subject::StrayContainer { .. }
+            | Subject::StrayNetwork { .. } => None,
+        };
+        let waits = self.plans.iter().flat_map(|(env, plan)| {
+            let lost = plan.waits.iter().filter(lost);
+            lost.map(move |wait| criticality(env, wait).unwrap_or(Criticality::Recoverable))
+        });
+        waits.min()
     }
 }
 

@@ -20,6 +20,8 @@ use crate::clock::Clock;
 use crate::gated::Openings;
 use crate::handle::{Answer, Command, CommandError, Request};
 use crate::hands::{Board, Finished, Hands};
+use crate::history::chronicle::{Chronicle, Looked};
+use crate::history::journal::Health;
 use crate::keeper::Written;
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
@@ -39,7 +41,7 @@ pub struct Remembered {
     pub wishes: Wishes,
     /// How many commands were taken in so far; each of them is answered when this is on disk.
     #[serde(skip)]
-    commands: u64,
+    pub commands: u64,
 }
 
 /// The facts that the reconciler listens to.
@@ -48,6 +50,7 @@ pub(crate) struct Facts {
     pub(crate) specs: watch::Receiver<Arc<SpecBook>>,
     pub(crate) worlds: watch::Receiver<Arc<World>>,
     pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
+    pub(crate) journal: watch::Receiver<Health>,
     pub(crate) commands: mpsc::Receiver<Request>,
     pub(crate) written: watch::Receiver<Option<Written<Remembered>>>,
 }
@@ -82,6 +85,7 @@ pub(crate) struct Reconciler<B> {
     circuits_version: u64,
     commands: u64,
     unkept: Vec<Unkept>,
+    chronicle: Chronicle,
 }
 
 #[derive(Debug)]
@@ -92,6 +96,7 @@ enum Wake {
     Health,
     Progress,
     Written,
+    Journal,
     Timer,
     Act(Box<Finished>),
     Command(Option<Request>),
@@ -105,6 +110,7 @@ impl<B: Backend> Reconciler<B> {
         clock: Clock,
         facts: Facts,
         told: Told,
+        chronicle: Chronicle,
     ) -> Self {
         let (board, wishes) = (hands.board(), told.remembered.borrow().wishes.clone());
         let plans = Arc::default();
@@ -121,6 +127,7 @@ impl<B: Backend> Reconciler<B> {
             circuits_version: 0,
             commands: 0,
             unkept: Vec::new(),
+            chronicle,
         }
     }
 
@@ -135,6 +142,7 @@ impl<B: Backend> Reconciler<B> {
                 Wake::World => "world",
                 Wake::Health => "health",
                 Wake::Timer => "timer",
+                Wake::Journal => "journal",
                 Wake::Progress => {
                     self.publish();
                     continue;
@@ -172,6 +180,7 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.specs.changed() => Wake::Specs,
             Ok(()) = facts.worlds.changed() => Wake::World,
             Ok(()) = facts.healths.changed() => Wake::Health,
+            Ok(()) = facts.journal.changed() => Wake::Journal,
             Ok(()) = self.board.changed() => Wake::Progress,
             Ok(()) = facts.written.changed() => Wake::Written,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
@@ -203,6 +212,17 @@ impl<B: Backend> Reconciler<B> {
             }
             differs
         });
+        let looked = Looked {
+            specs: &specs,
+            world: &world,
+            desired,
+            memory: self.brain.memory(),
+            site: self.brain.site(),
+            now,
+        };
+        self.chronicle.recover(&looked);
+        let mut orders = self.wishes.orders.clone();
+        orders.bans = self.chronicle.bans(&looked);
         let span = tracing::debug_span!("turn", why, now = now.0);
         let turn = span.in_scope(|| {
             self.brain.turn(&Inputs {
@@ -210,7 +230,7 @@ impl<B: Backend> Reconciler<B> {
                 scanned: specs.scanned,
                 world: &world,
                 health: &health,
-                orders: &self.wishes.orders,
+                orders: &orders,
                 now,
             })
         });
@@ -290,9 +310,11 @@ impl<B: Backend> Reconciler<B> {
                 | Command::Resume { .. }
                 | Command::BeginTest { .. }
                 | Command::EndTest { .. }
+                | Command::ResumeController
                 | Command::Fork { .. } => {}
             }
         }
+        self.chronicle.commanded(&request.command, result.is_ok());
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         match result {
             // What is not on disk does not outlive a crash, and so it is not done yet.
@@ -351,9 +373,10 @@ impl<B: Backend> Reconciler<B> {
         let specs = self.facts.specs.borrow().clone();
         let world = self.facts.worlds.borrow().clone();
         let progress = self.board.borrow_and_update().clone();
-        let outlook = Outlook {
+        let mut outlook = Outlook {
             as_of: self.clock.now(),
-            mode: Outlook::mode_of(&specs, &world, &self.plans),
+            mode: last.mode,
+            trouble: self.chronicle.trouble(),
             site: last.site.clone(),
             specs,
             world,
@@ -364,6 +387,8 @@ impl<B: Backend> Reconciler<B> {
             desired: self.told.desires.borrow().clone(),
             wishes: shared(&last.wishes, &self.wishes),
         };
+        outlook.mode = outlook.facts().mode();
+        self.chronicle.mode(&outlook);
         if !outlook.says_the_same_as(&last) {
             self.told.outlooks.send_replace(Arc::new(outlook));
         }
@@ -404,6 +429,7 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.remember();
+        self.chronicle.stopped();
     }
 }
 

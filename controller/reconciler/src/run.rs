@@ -18,8 +18,10 @@ use crate::clock::Clock;
 use crate::gated::{Gated, Openings};
 use crate::handle::{COMMANDS, Handle};
 use crate::hands::{Deadlines, Hands};
+use crate::history::Journal;
+use crate::history::opening::{Beginning, Opening};
 use crate::keeper::Written;
-use crate::lock::{Holder, Lock, host_name};
+use crate::lock::{Holder, LOCK, Lock, host_name};
 use crate::outlook::Outlook;
 use crate::prober::Places;
 use crate::reconciler::{Facts, Reconciler, Remembered, Told};
@@ -29,10 +31,8 @@ use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::{Importance, Supervisor, TaskDied};
 use crate::wishes::Desires;
-use crate::{identity, informer, keeper, prober, specs, status_writer};
+use crate::{identity, informer, keeper, lock, prober, specs, status_writer};
 
-/// How often the lock is looked at.
-const LOCK_LOOK: Duration = Duration::from_secs(5);
 /// What the other tasks get to end after the acts in flight had their grace.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -62,6 +62,8 @@ pub struct Options {
     pub deadlines: Deadlines,
     /// How long a stop waits for the acts in flight; 30 s unless somebody wants it otherwise.
     pub stop_grace: Duration,
+    /// How large a file of the journal becomes; [`crate::history::journal::LIMIT`] unless somebody wants it otherwise.
+    pub journal_limit: u64,
     /// The time.
     pub clock: Clock,
 }
@@ -73,9 +75,7 @@ pub struct Controller {
     state: StateDir,
     lock: Lock,
     site: Site,
-    clean: bool,
-    remembered: Remembered,
-    kept: Kept,
+    opening: Opening,
 }
 
 /// A controller at work.
@@ -86,7 +86,7 @@ pub struct Running {
     state: StateDir,
     grace: Duration,
     /// Held until everything is written.
-    _lock: Arc<Lock>,
+    lock: Arc<Lock>,
 }
 
 impl Controller {
@@ -95,6 +95,7 @@ impl Controller {
     /// # Errors
     /// [`StateError::Held`] with the holder when another controller has it.
     pub fn open(options: Options) -> Result<Self, StateError> {
+        let cleared = StateDir::clear(&options.state, options.clock.now());
         let state = StateDir::prepare(&options.state, &options.specs)?;
         let now = options.clock.now();
         let run = identity::fresh(now);
@@ -105,14 +106,16 @@ impl Controller {
             run: run.clone(),
         };
         let lock = Lock::take(&state.lock(), &me)?;
-        let at = |path: PathBuf| move |source| StateError::Io { path, source };
-        let controller =
-            identity::read_or_make(&state.identity(), &options.specs).map_err(at(state.identity()))?;
-        let clean = state.take_clean_shutdown().map_err(at(state.clean_shutdown()))?;
-        let remembered = keeper::read(&state.memory_json()).map_err(at(state.memory_json()))?;
-        let kept = keeper::read(&state.book_json()).map_err(at(state.book_json()))?;
+        let opening = Opening::read(
+            &state,
+            &options.specs,
+            &run,
+            options.clock,
+            options.journal_limit,
+            cleared,
+        );
         let site = Site {
-            controller,
+            controller: opening.controller.clone(),
             run,
             publish_address: options.publish_address,
         };
@@ -121,10 +124,13 @@ impl Controller {
             state,
             lock,
             site,
-            clean,
-            remembered,
-            kept,
+            opening,
         })
+    }
+
+    /// The way to the journal, for those who have something to note.
+    pub fn journal(&self) -> Journal {
+        self.opening.journal.clone()
     }
 
     /// Who this controller is; for the backend, which looks at owners again before it removes.
@@ -139,7 +145,7 @@ impl Controller {
 
     /// The last run on this state directory ended with a clean stop (or there was none to end).
     pub fn ended_cleanly(&self) -> bool {
-        self.clean || self.remembered == Remembered::default()
+        self.opening.recovery.clean
     }
 
     /// Starts all tasks. Must be called within a Tokio runtime.
@@ -149,17 +155,9 @@ impl Controller {
             state,
             lock,
             site,
-            clean,
-            remembered,
-            kept,
+            opening,
         } = self;
         let clock = options.clock;
-        tracing::info!(
-            controller = site.controller,
-            run = site.run,
-            clean,
-            "controller starts"
-        );
         let (openings, openings_seen) = watch::channel(Openings::default());
         // The one way to the engine from here on.
         let (backend, lock) = (
@@ -168,6 +166,12 @@ impl Controller {
         );
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
+        let Beginning {
+            remembered,
+            kept,
+            journal,
+            chronicle,
+        } = opening.begin(&supervisor, &site.run, state.incidents());
         // Facts travel on watch channels, which hold the newest value and cannot fill.
         let (books, specs_seen) = watch::channel(Arc::<SpecBook>::default());
         let (desires, desires_seen) = watch::channel(Arc::<Desires>::default());
@@ -185,9 +189,9 @@ impl Controller {
         let (commands, requests) = mpsc::channel(COMMANDS);
 
         supervisor.spawn_once(
-            "lock",
+            LOCK,
             Importance::Critical,
-            watch_lock(lock.clone(), stop.clone()),
+            lock::watch(lock.clone(), stop.clone()),
         );
         start_specs(&supervisor, rules(&options, &site), (kept, books), clock, &stop);
         // The engine is watched by one watch for the life of the process: it cannot be made twice.
@@ -213,12 +217,14 @@ impl Controller {
             openings_seen,
             options.deadlines,
             state.clone(),
+            journal.clone(),
             clock,
         );
         let facts = Facts {
             specs: specs_seen,
             worlds: worlds_seen,
             healths: healths_seen,
+            journal: journal.health(),
             commands: requests,
             written: written_seen,
         };
@@ -229,7 +235,7 @@ impl Controller {
             remembered,
             openings,
         };
-        let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told);
+        let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told, chronicle);
         supervisor.spawn_once(
             "reconciler",
             Importance::Critical,
@@ -241,12 +247,13 @@ impl Controller {
             stop,
             state,
             grace: options.stop_grace + LAST_WRITES,
-            _lock: lock,
+            lock,
         };
         (
             Handle {
                 commands,
                 outlook: outlooks_seen,
+                journal,
             },
             running,
         )
@@ -269,7 +276,14 @@ impl Running {
     /// # Errors
     /// A critical task died for good.
     pub async fn ended(self) -> Result<(), TaskDied> {
-        self.supervisor.run(self.grace).await?;
+        let ended = self.supervisor.run(self.grace).await;
+        ended.map_err(|died| match died.task {
+            LOCK => TaskDied {
+                reason: self.lock.lost(&self.state),
+                ..died
+            },
+            _ => died,
+        })?;
         let path = self.state.clean_shutdown();
         let marked = tokio::task::spawn_blocking(move || write_private(&path, b"")).await;
         if let Ok(Err(error)) = marked {
@@ -343,20 +357,6 @@ fn rules(options: &Options, site: &Site) -> Rules {
         judge: Arc::new(Admission {
             allow_mounts: options.allow_mounts.clone(),
         }),
-    }
-}
-
-/// Returns when the file at its path is another one, for then another controller may hold that.
-async fn watch_lock(lock: Arc<Lock>, stop: CancellationToken) {
-    while stop
-        .run_until_cancelled(tokio::time::sleep(LOCK_LOOK))
-        .await
-        .is_some()
-    {
-        if !lock.is_at_its_path() {
-            tracing::error!("the lock file was removed or replaced, another controller may be at work");
-            return;
-        }
     }
 }
 

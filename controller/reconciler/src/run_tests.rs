@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use argus_core::ident::EnvName;
+use argus_core::mode::Mode;
 
 use super::*;
 use crate::fake::Fake;
 use crate::handle::{Command, CommandError};
 use crate::lock::LockError;
-use crate::outlook::Mode;
 use crate::status_writer::EnvFiles;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -46,6 +46,7 @@ fn options(dir: &std::path::Path) -> Options {
         engine_host: None,
         deadlines: Deadlines::default(),
         stop_grace: Duration::from_secs(2),
+        journal_limit: crate::history::journal::LIMIT,
         clock: Clock::system(),
     }
 }
@@ -139,6 +140,10 @@ async fn a_lost_lock_ends_the_controller_with_its_name() {
         .unwrap()
         .unwrap_err();
     assert_eq!(died.task, "lock");
+    assert!(
+        died.reason.contains("was removed while the controller ran"),
+        "{died}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,7 +168,9 @@ async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_wi
         reason: "look".to_owned(),
     };
     handle.send(hold.clone()).await.unwrap();
-    let kept: Remembered = keeper::read(&state.memory_json()).unwrap();
+    let kept: Remembered = keeper::read(&state.memory_json(), argus_core::time::Timestamp(1))
+        .kept
+        .unwrap();
     assert_eq!(kept.wishes.orders.holds.len(), 1);
     // A folder in its place cannot be written.
     std::fs::remove_file(state.memory_json()).unwrap();

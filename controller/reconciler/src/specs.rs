@@ -14,6 +14,7 @@ pub mod book;
 mod clash;
 pub mod desk;
 pub mod digest;
+mod doubt;
 pub mod judge;
 pub mod nudge;
 pub mod scan;

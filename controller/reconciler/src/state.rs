@@ -4,7 +4,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
+use argus_core::time::Timestamp;
 use atomic_write_file::AtomicWriteFile;
+
+use crate::history::aside::{self, Aside};
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,7 @@ impl StateDir {
         for (path, mode) in [
             (dir.root.clone(), 0o755),
             (dir.environments(), 0o755),
+            (dir.incidents(), 0o755),
             (dir.private(), 0o700),
             (dir.builds(), 0o700),
             (dir.evidence(), 0o700),
@@ -67,6 +71,34 @@ impl StateDir {
                 .map_err(at(&path))?;
         }
         Ok(dir)
+    }
+
+    /// Puts aside what lies where folders and files of ours must lie, and is none.
+    pub fn clear(state: &Path, now: Timestamp) -> Vec<Aside> {
+        let dir = Self::at(state);
+        let folders = [
+            dir.environments(),
+            dir.incidents(),
+            dir.private(),
+            dir.builds(),
+            dir.evidence(),
+        ];
+        let files = [dir.controller_json(), dir.lock(), dir.clean_shutdown()];
+        let folders = folders.iter().filter_map(|path| aside::unless_folder(path, now));
+        // Folders first: what lies in one that was put aside is not looked at.
+        let mut all: Vec<_> = folders.collect();
+        let written = std::fs::read_dir(dir.environments())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let written = written.map(|entry| entry.path()).filter(|path| is_status(path));
+        all.extend(
+            files
+                .into_iter()
+                .chain(written)
+                .filter_map(|path| aside::unless_file(&path, now)),
+        );
+        all
     }
 
     /// The paths of a state directory that exists; touches nothing, for readers.
@@ -87,6 +119,16 @@ impl StateDir {
     /// Folder of `ENV.json` and `ENV.env`; readable by everybody.
     pub fn environments(&self) -> PathBuf {
         self.root.join("environments")
+    }
+
+    /// Folder of what was found after runs that did not end well; readable by everybody.
+    pub fn incidents(&self) -> PathBuf {
+        self.root.join("incidents")
+    }
+
+    /// What was done and is to be done.
+    pub fn journal(&self) -> PathBuf {
+        self.private().join("journal.jsonl")
     }
 
     /// Folder of everything that only the controller's user may read.
@@ -158,6 +200,11 @@ impl StateDir {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What the status writer writes.
+fn is_status(path: &Path) -> bool {
+    path.extension().is_some_and(|ext| ext == "json" || ext == "env")
 }
 
 /// Writes a file that only the owner may read; a reader never sees half of it.

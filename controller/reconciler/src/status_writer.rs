@@ -97,11 +97,17 @@ impl Written {
         for entry in std::fs::read_dir(dir.environments())? {
             let path = entry?.path();
             let ours = path.extension().is_some_and(|ext| ext == "json" || ext == "env");
-            if ours && let Ok(text) = std::fs::read_to_string(&path) {
+            // What is neither a file nor a link to one may never end.
+            if ours
+                && path.is_file()
+                && let Ok(text) = std::fs::read_to_string(&path)
+            {
                 self.files.insert(path, text);
             }
         }
-        if let Ok(text) = std::fs::read_to_string(dir.controller_json()) {
+        if dir.controller_json().is_file()
+            && let Ok(text) = std::fs::read_to_string(dir.controller_json())
+        {
             self.files.insert(dir.controller_json(), text);
         }
         Ok(())

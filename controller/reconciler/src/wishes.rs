@@ -70,8 +70,8 @@ pub(crate) struct Facts<'a> {
 impl Wishes {
     /// Takes a command in; what it means for the brain and the hands is the caller's to do.
     pub(crate) fn obey(&mut self, command: &Command, facts: Facts<'_>) -> Result<Answer, CommandError> {
-        // Of the whole controller nobody wishes anything that is to be remembered.
         let Some(env) = command.environment() else {
+            // It concerns the breakers, or the journal, which was asked before.
             return Ok(Answer::Done);
         };
         let now = facts.now;
@@ -149,7 +149,7 @@ impl Wishes {
             Command::EndTest { case, .. } => self.end_test(env, case, facts),
             Command::Rollback { .. } => self.roll_back(env, &accepted, false, facts),
             Command::Fork { to, .. } => self.fork(&accepted, to, facts),
-            Command::ResetBreaker { .. } => Ok(Answer::Done),
+            Command::ResetBreaker { .. } | Command::ResumeController => Ok(Answer::Done),
         }
     }
 

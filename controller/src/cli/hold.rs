@@ -28,8 +28,8 @@ pub(crate) struct Hold {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// Environment, or ENVIRONMENT/SERVICE
-    target: String,
+    /// Environment, or ENVIRONMENT/SERVICE; without, the controller goes on from mode Safe
+    target: Option<String>,
     /// Format
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
@@ -46,7 +46,7 @@ pub(crate) struct Cancel {
 
 impl Hold {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let (environment, service) = target(&self.target)?;
+        let (environment, service) = named(&self.target)?;
         let command = Command::Hold {
             environment,
             service,
@@ -63,9 +63,12 @@ impl Hold {
 
 impl Resume {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let (environment, service) = target(&self.target)?;
+        let Some(target) = self.target else {
+            let say = |_: &Answer| "controller goes on\n".to_owned();
+            return tell::one(options, &Command::ResumeController, self.output, say);
+        };
+        let (environment, service) = named(&target)?;
         let command = Command::Resume { environment, service };
-        let target = self.target;
         tell::one(options, &command, self.output, |_| format!("{target} goes on\n"))
     }
 }
@@ -80,7 +83,7 @@ impl Cancel {
 }
 
 /// `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
-fn target(text: &str) -> Result<(EnvName, Option<ServiceName>), Failure> {
+fn named(text: &str) -> Result<(EnvName, Option<ServiceName>), Failure> {
     match text.split_once('/') {
         None => Ok((status::named(text)?, None)),
         Some((env, service)) => {

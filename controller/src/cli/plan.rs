@@ -62,9 +62,9 @@ impl Plan {
             status::named(wanted)?;
         }
         let state = StateDir::at(settings.state.clone());
-        let identity = std::fs::read_to_string(state.identity())
+        let identity = std::fs::read_to_string(state.identity()).unwrap_or_default();
+        let identity = argus_reconciler::identity::of(&identity)
             .unwrap_or_default()
-            .trim()
             .to_owned();
         // Another user's state is private: then nothing is remembered, as at a first start.
         let remembered: Remembered = peek(&state.memory_json());

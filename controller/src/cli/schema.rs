@@ -21,6 +21,8 @@ enum Which {
     Status,
     /// The JSON Schema of errors
     Error,
+    /// The JSON Schema of incident files
+    Incident,
     /// The Kubernetes CRD, as YAML
     Crd,
 }
@@ -31,6 +33,7 @@ impl Schema {
             Which::E2e => output::json(&schema::e2e_schema())?,
             Which::Status => output::json(&schema::status_schema())?,
             Which::Error => output::json(&schema::error_schema())?,
+            Which::Incident => output::json(&schema::incident_schema())?,
             Which::Crd => output::yaml(&schema::crd())?,
         }
         Ok(Exit::Done)

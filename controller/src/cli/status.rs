@@ -6,13 +6,14 @@ use std::path::Path;
 
 use argus_core::ident::EnvName;
 use argus_crds::error::Code;
-use argus_crds::status::{ControllerStatus, EnvironmentStatus};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, Mode};
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::state::StateDir;
 use serde::de::DeserializeOwned;
 
 use super::output::note;
 use crate::exit::{Exit, Failure};
+use crate::http::client;
 
 /// What to do about an environment that is not known.
 pub(crate) const LIST: &str = "`argus get` lists the environments";
@@ -109,6 +110,7 @@ pub(crate) fn controller(state: &StateDir) -> Result<Option<ControllerStatus>, F
 /// Says on stderr that no controller keeps these files up to date, where that is so.
 pub(crate) fn say_if_alone(state: &StateDir) {
     if is_alive(state) {
+        say_if_safe(state);
         return;
     }
     match controller(state) {
@@ -119,6 +121,25 @@ pub(crate) fn say_if_alone(state: &StateDir) {
             ));
         }
         _ => note("note: controller is not running"),
+    }
+}
+
+/// Says on stderr that a controller does nothing; it is asked, for on a full disk the files stay as they were.
+fn say_if_safe(state: &StateDir) {
+    let asked = super::block_on(async {
+        let answer = client::get(&crate::http::socket(state), crate::http::HEALTH).await;
+        Ok(answer.ok())
+    });
+    let Ok(Some(answer)) = asked else { return };
+    let Ok(health) = serde_json::from_slice::<crate::http::Health>(&answer) else {
+        return;
+    };
+    if health.mode == Mode::Safe {
+        let why = health.mode_reason.unwrap_or_default();
+        note(&format!(
+            "note: controller is in mode Safe and does nothing: {why}"
+        ));
+        note("hint: mend that, then `argus resume`");
     }
 }
 

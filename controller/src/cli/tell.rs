@@ -1,5 +1,6 @@
 //! Telling a running controller something, and what becomes of the answer.
 
+use argus_core::ident::EnvName;
 use argus_crds::error::Code;
 use argus_reconciler::state::StateDir;
 use argus_reconciler::{Answer, Command};
@@ -47,7 +48,7 @@ pub(crate) fn one(
         Some(Format::Json) => output::json(&answer)?,
         Some(Format::Yaml) => output::yaml(&answer)?,
         Some(Format::Name) => {
-            let name = command.environment().map_or("controller", |env| env.as_str());
+            let name = command.environment().map_or("controller", EnvName::as_str);
             output::data(&format!("{name}\n"))?;
         }
         Some(Format::Table | Format::Wide) | None => output::data(&say(&answer))?,

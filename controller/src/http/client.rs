@@ -31,13 +31,6 @@ pub(crate) enum ClientError {
 }
 
 /// Asks.
-#[cfg_attr(
-    not(test),
-    allow(
-        dead_code,
-        reason = "commands only tell so far; the API that they will ask is a later step"
-    )
-)]
 pub(crate) async fn get(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
     talk(socket, Method::GET, path, Bytes::new()).await
 }

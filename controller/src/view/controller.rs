@@ -8,8 +8,8 @@ use argus_core::status::{breaker, spec_errors};
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
-    BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Mode, RejectedSpec,
-    STATUS_VERSION, Truth,
+    BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, RejectedSpec, STATUS_VERSION,
+    Truth,
 };
 use argus_reconciler::Outlook;
 use tokio::sync::watch;
@@ -41,8 +41,8 @@ pub(super) fn status(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         started_at: about.started_at.to_string(),
-        mode: mode(outlook.mode),
-        mode_reason: reason(outlook),
+        mode: outlook.mode,
+        mode_reason: outlook.mode_reason(),
         specs: about.specs.display().to_string(),
         conditions: conditions(outlook, previous),
         engine: Some(EngineStatus {
@@ -73,32 +73,6 @@ pub(super) fn status(
     status
 }
 
-/// A mode in the words of the files.
-pub(super) fn mode(mode: argus_reconciler::Mode) -> Mode {
-    match mode {
-        argus_reconciler::Mode::Full => Mode::Full,
-        argus_reconciler::Mode::Limited => Mode::Limited,
-        argus_reconciler::Mode::Reduced => Mode::Reduced,
-        argus_reconciler::Mode::Minimal => Mode::Minimal,
-    }
-}
-
-fn reason(outlook: &Outlook) -> Option<String> {
-    match outlook.mode {
-        argus_reconciler::Mode::Full => None,
-        argus_reconciler::Mode::Limited => outlook.specs.unavailable.clone(),
-        argus_reconciler::Mode::Reduced => Some("some service was given up".to_owned()),
-        argus_reconciler::Mode::Minimal => Some(engine_words(outlook)),
-    }
-}
-
-fn engine_words(outlook: &Outlook) -> String {
-    match outlook.world.unreachable_reason() {
-        "" => "the engine has not answered yet".to_owned(),
-        why => format!("the engine does not answer: {why}"),
-    }
-}
-
 fn conditions(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<Condition> {
     let engine = if outlook.world.synced() {
         (Truth::True, "Answers", "the engine answers".to_owned())
@@ -109,7 +83,7 @@ fn conditions(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<Con
             "the engine has not been listed yet".to_owned(),
         )
     } else {
-        (Truth::False, "NoAnswer", engine_words(outlook))
+        (Truth::False, "NoAnswer", outlook.engine_words())
     };
     let specs = match (&outlook.specs.unavailable, outlook.specs.scanned) {
         (Some(why), _) => (Truth::False, "FolderGone", format!("nothing is torn down: {why}")),
@@ -155,7 +129,12 @@ fn rejected(outlook: &Outlook) -> Vec<RejectedSpec> {
 fn errors(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<StructuredError> {
     let mut errors = Vec::new();
     if !outlook.world.reachable() && !outlook.world.unreachable_reason().is_empty() {
-        let error = StructuredError::new(Code::DockerUnavailable, engine_words(outlook));
+        let error = StructuredError::new(Code::DockerUnavailable, outlook.engine_words());
+        let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
+        errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
+    }
+    if let Some(why) = &outlook.trouble.safe {
+        let error = StructuredError::new(Code::JournalUnwritable, why.clone());
         let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
         errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
     }

@@ -41,6 +41,7 @@ pub enum ActionId {
     Resume,
     StopOtherController,
     FixStateDirectory,
+    ResumeController,
     InspectTests,
     ReportBug,
 }
@@ -112,6 +113,7 @@ impl ActionId {
         Self::Resume,
         Self::StopOtherController,
         Self::FixStateDirectory,
+        Self::ResumeController,
         Self::InspectTests,
         Self::ReportBug,
     ];
@@ -190,6 +192,7 @@ impl ActionId {
                 told("stop the other controller, or give this one a state directory of its own")
             }
             Self::FixStateDirectory => told("make the state directory writable and give it space"),
+            Self::ResumeController => shell("go on, once that is mended", "argus resume"),
             Self::InspectTests => shell("look at what happened during the run", "argus describe {env}"),
             Self::ReportBug => told("report it, with the state directory's journal"),
         }

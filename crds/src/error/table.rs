@@ -371,7 +371,7 @@ impl Code {
                 retryable: false,
                 summary: "the journal cannot be written",
                 explanation: "What is done is written down first; since that is not possible, nothing is changed at all. Containers keep running. The controller is in mode `Safe` until a person resumes it.",
-                actions: &[Act::FixStateDirectory, Act::FreeDiskSpace],
+                actions: &[Act::FixStateDirectory, Act::FreeDiskSpace, Act::ResumeController],
             },
             Self::Internal => Explanation {
                 category: Category::System,

@@ -11,6 +11,7 @@ use argus_core::ident::{ContainerId, EnvName, HostPort};
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::{Container, ContainerState, World};
 use argus_core::orders::Orders;
+use argus_core::outcome::ActError;
 use argus_core::plan::{Act, Step, Subject, WaitingOn};
 use argus_core::probe::{Health, HealthBook, Verdict};
 use argus_core::time::Timestamp;
@@ -38,6 +39,10 @@ pub(crate) struct Stage {
     /// Services whose probe says unhealthy, as `env/service`.
     pub(crate) sick: BTreeSet<String>,
     pub(crate) orders: Orders,
+    /// The journal takes no line: what is begun is refused before the engine hears of it.
+    pub(crate) journal_down: bool,
+    /// Acts that were refused so.
+    pub(crate) refused: usize,
     turns: u64,
     health: HealthBook,
     waiting: BTreeMap<Ticket, Step>,
@@ -64,6 +69,8 @@ impl Stage {
             twice: false,
             sick: BTreeSet::new(),
             orders: Orders::default(),
+            journal_down: false,
+            refused: 0,
             turns: 0,
             health: HealthBook::new(),
             waiting: BTreeMap::new(),
@@ -92,7 +99,15 @@ impl Stage {
         self.probes.clear();
         self.waiting.clear();
         self.last = Turn::default();
+        // Whoever starts it anew has seen to it, or it is Safe again with the first act.
+        self.orders.bans.safe = None;
         self.away_until = Some(self.now + away);
+    }
+
+    /// The journal can be written again, and a person says so.
+    pub(crate) fn resume(&mut self) {
+        self.journal_down = false;
+        self.orders.bans.safe = None;
     }
 
     /// Lives until `end`.
@@ -182,7 +197,21 @@ impl Stage {
         }
         self.broken.extend(broken);
         self.check(&turn);
-        for step in &turn.begin {
+        let mut turn = turn;
+        let down = self.journal_down;
+        let (refused, begin): (Vec<_>, Vec<_>) = turn
+            .begin
+            .iter()
+            .cloned()
+            .partition(|step| down && !matches!(step.act, Act::KeepEvidence { .. }));
+        for step in &refused {
+            let outcome = Err(ActError::JournalUnwritable("no space left".to_owned()));
+            self.brain.finished(step, &outcome, &self.world, self.now);
+            self.refused += 1;
+            self.orders.bans.safe = Some("no space left".to_owned());
+            turn.wake_at = Some(self.now);
+        }
+        for step in &begin {
             let ticket = self.engine.begin(&step.act, self.now);
             if self.twice {
                 self.engine.begin(&step.act, self.now);
@@ -249,6 +278,9 @@ impl Stage {
     fn check(&mut self, turn: &Turn) {
         let mut broken = Vec::new();
         let may_act = self.scanned && self.world.synced();
+        if !turn.begin.is_empty() && self.orders.bans.safe.is_some() {
+            broken.push(("safe", format!("{:?}", turn.begin)));
+        }
         if !turn.begin.is_empty() && !may_act {
             broken.push(("blind", format!("{:?}", turn.begin)));
         }
@@ -351,12 +383,12 @@ impl Stage {
                     .containers()
                     .filter(|c| is_ours(c) && is_of(c, env, service))
                     .collect();
+                let completed = self
+                    .saved
+                    .get(env)
+                    .and_then(|kept| kept.services.get(&service.name));
+                let done = service.one_shot && completed.is_some_and(|kept| kept.completed.is_some());
                 let [one] = mine[..] else {
-                    let completed = self
-                        .saved
-                        .get(env)
-                        .and_then(|kept| kept.services.get(&service.name));
-                    let done = service.one_shot && completed.is_some_and(|kept| kept.completed.is_some());
                     if !(mine.is_empty() && done) {
                         out.push(format!("{env}/{}: {} containers", service.name, mine.len()));
                     }
@@ -368,7 +400,8 @@ impl Stage {
                 });
                 let facts = one.facts.as_ref().unwrap();
                 let up = if service.one_shot {
-                    one.state == ContainerState::Exited && facts.exit_code == 0
+                    // What completed stays so, however a late answer to an earlier start let it run once more.
+                    one.state == ContainerState::Exited && (facts.exit_code == 0 || done)
                 } else {
                     one.state == ContainerState::Running && attached
                 };

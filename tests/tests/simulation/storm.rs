@@ -26,6 +26,8 @@ pub(crate) struct Outcome {
     pub(crate) stuck: Vec<String>,
     pub(crate) doubled_ports: bool,
     pub(crate) changes_at_rest: usize,
+    /// Acts that were not done because they could not be written down.
+    pub(crate) refused: usize,
 }
 
 pub(crate) fn storm(seed: u64) -> Outcome {
@@ -44,6 +46,7 @@ pub(crate) fn storm(seed: u64) -> Outcome {
         incident(&mut stage, names, &mut chance);
     }
     stage.engine.set_weather(Weather::calm());
+    stage.resume();
     // Calls whose answer nobody waits for any more are still carried out for a while.
     let late = stage.now + LATEST;
     stage.run_until(late);
@@ -68,6 +71,7 @@ pub(crate) fn storm(seed: u64) -> Outcome {
         stuck,
         doubled_ports: bound.len() != all,
         changes_at_rest: stage.engine.model.calls().len() - before,
+        refused: stage.refused,
     }
 }
 
@@ -77,7 +81,7 @@ fn incident(stage: &mut Stage, names: &[&str], chance: &mut Chance) {
         number: 8_080 + u16::try_from(chance.below(3)).unwrap(),
         protocol: Protocol::Tcp,
     };
-    match chance.below(12) {
+    match chance.below(14) {
         0 | 1 => {
             if let Some(name) = chance.pick(names).copied() {
                 stage.wants(any(name, chance));
@@ -93,6 +97,13 @@ fn incident(stage: &mut Stage, names: &[&str], chance: &mut Chance) {
         5 => stage.engine.restart(now, chance.millis((500, 15_000))),
         6 => stage.engine.change(now, |model| model.take_port(port)),
         7 => stage.engine.change(now, |model| model.free_port(port)),
+        12 | 13 => {
+            if stage.journal_down {
+                stage.resume();
+            } else {
+                stage.journal_down = true;
+            }
+        }
         other => {
             let ours: Vec<ContainerId> = stage
                 .engine

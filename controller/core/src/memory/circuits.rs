@@ -261,9 +261,13 @@ fn answer(outcome: &Result<Done, ActError>) -> Answer<'_> {
             Answer::Bad(why)
         }
         // A call on one container that hangs while pings are answered, or that we gave up ourselves.
-        Err(ActError::TimedOut(_) | ActError::Unknown(_) | ActError::CircuitOpen | ActError::NotOurs(_)) => {
-            Answer::Silent
-        }
+        Err(
+            ActError::TimedOut(_)
+            | ActError::Unknown(_)
+            | ActError::CircuitOpen
+            | ActError::JournalUnwritable(_)
+            | ActError::NotOurs(_),
+        ) => Answer::Silent,
         // Whoever refuses is there.
         Ok(_)
         | Err(

@@ -178,6 +178,10 @@ impl Memory {
         {
             self.stopped_by_us.remove(id);
         }
+        if matches!(error, ActError::JournalUnwritable(_)) {
+            // Nothing was sent: the mode says when it is tried again.
+            return;
+        }
         if let ActError::PortTaken(refusal) = error {
             let times = self.refused.get(&refusal.port).map_or(0, |refused| refused.times) + 1;
             self.refused.insert(
@@ -262,6 +266,7 @@ fn is_passing(error: &ActError) -> bool {
         | ActError::Engine(_)
         | ActError::Busy(_) => true,
         ActError::CircuitOpen
+        | ActError::JournalUnwritable(_)
         | ActError::Gone
         | ActError::NetworkGone(_)
         | ActError::NetworkInUse(_)
@@ -310,6 +315,7 @@ fn knowledge_is_old(error: &ActError) -> bool {
         | ActError::StartFailed(_)
         | ActError::PoolExhausted(_)
         | ActError::DiskFull(_)
+        | ActError::JournalUnwritable(_)
         | ActError::Rejected(_) => false,
     }
 }
@@ -341,7 +347,10 @@ impl Failure {
                 Some(self.at + Duration::from_secs(10))
             }
             // Assignment decides about ports, the image's own subject about images.
-            ActError::PortTaken(_) | ActError::ImageMissing | ActError::CircuitOpen => Some(self.at),
+            ActError::PortTaken(_)
+            | ActError::ImageMissing
+            | ActError::CircuitOpen
+            | ActError::JournalUnwritable(_) => Some(self.at),
             ActError::BuildFailed { .. }
             | ActError::EntrypointNotFound(_)
             | ActError::BadMount(_)

@@ -5,6 +5,7 @@ use crate::memory::expectation::is_up;
 
 /// Turns the steps that have to wait for a person or a test into waits.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
+    forbid(input, plan);
     let by_file = input.accepted.is_some_and(|accepted| accepted.desired.hold);
     if input.orders.holds.is_empty() && input.orders.leases.is_empty() && !by_file {
         return;
@@ -25,6 +26,23 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
         false
     });
     plan.waits.extend(waits);
+}
+
+/// What the controller's own state forbids: everything, or to take a thing for a stray.
+fn forbid(input: &PlanInput<'_>, plan: &mut Plan) {
+    let bans = &input.orders.bans;
+    let on = if let Some(why) = &bans.safe {
+        WaitingOn::Safe { why: why.clone() }
+    } else if input.accepted.is_none() && bans.doubted.contains(input.env) {
+        WaitingOn::File
+    } else {
+        return;
+    };
+    let wait = |step: Step| Wait {
+        subject: step.subject,
+        on: on.clone(),
+    };
+    plan.waits.extend(plan.steps.drain(..).map(wait));
 }
 
 fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {

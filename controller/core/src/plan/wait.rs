@@ -34,6 +34,11 @@ pub enum WaitingOn {
     },
     /// The spec folder has not been scanned completely yet.
     Specs,
+    /// The controller is in mode `Safe`: it does nothing before a person resumes it.
+    Safe {
+        /// Why.
+        why: String,
+    },
     /// An act on it is in flight.
     InFlight {
         /// Its verb.
@@ -210,6 +215,7 @@ impl WaitingOn {
             Self::Unhealthy { until } | Self::Held { until, .. } | Self::Circuit { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs
+            | Self::Safe { .. }
             | Self::InFlight { .. }
             | Self::Dependency { .. }
             | Self::Image { .. }

@@ -203,6 +203,10 @@ fn held(input: &StatusInput<'_>) -> State {
 
 /// A person is needed.
 fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
+    if let Some(why) = input.safe {
+        let message = format!("nothing is done before `argus resume`: {}", one_line(why));
+        return (Truth::True, "ModeSafe", message);
+    }
     if input.rejected.is_some() {
         return (
             Truth::True,
@@ -250,6 +254,7 @@ pub(super) fn is_final(on: &WaitingOn) -> bool {
             | WaitingOn::Halted { .. }
             | WaitingOn::NotRunnable { .. }
             | WaitingOn::NotRestarted
+            | WaitingOn::Safe { .. }
     )
 }
 

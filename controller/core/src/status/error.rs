@@ -53,6 +53,10 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
         );
     }
     errors.extend(circuit::of(input));
+    if let Some(why) = input.safe {
+        let error = StructuredError::new(Code::JournalUnwritable, one_line(why));
+        errors.push(Place::environment(input).finish(error, input.now));
+    }
     let unwell = |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     errors.extend(
         services
@@ -126,6 +130,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         | WaitingOn::Engine { .. }
         | WaitingOn::Ramp { .. }
         | WaitingOn::Specs
+        | WaitingOn::Safe { .. }
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
         | WaitingOn::Relist { .. }
@@ -161,6 +166,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
         WaitingOn::Held { .. } => Some(Code::Held),
         WaitingOn::Circuit { .. } => Some(Code::CircuitOpen),
+        WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),
         WaitingOn::Backoff { .. }
         | WaitingOn::NotRestarted
         | WaitingOn::Storm { .. }

@@ -99,7 +99,9 @@ fn running(facts: &Facts<'_>) -> ServiceState {
     match (verb(facts), facts.wait) {
         (Some("stop-container" | "remove-container"), _) => ServiceState::Stopping,
         (Some("start-container"), _) | (_, Some(WaitingOn::Probe)) => ServiceState::Starting,
-        (None, None | Some(WaitingOn::Engine { .. })) if facts.current && well && !one_shot => {
+        (None, None | Some(WaitingOn::Engine { .. } | WaitingOn::Safe { .. }))
+            if facts.current && well && !one_shot =>
+        {
             ServiceState::Ready
         }
         _ => ServiceState::Running,

@@ -297,6 +297,7 @@ impl Shop {
             previous: self.previous.as_ref(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             mode: if self.reachable { Mode::Full } else { Mode::Minimal },
+            safe: None,
             now: self.now,
         });
         law_nine(&status);

@@ -29,6 +29,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Circuit { .. } => "CircuitOpen",
         WaitingOn::Ramp { .. } => "RampUp",
         WaitingOn::Specs => "SpecsNotScanned",
+        WaitingOn::Safe { .. } => "ModeSafe",
         WaitingOn::InFlight { .. } => "ActInFlight",
         WaitingOn::Effect { .. } => "EffectNotSeen",
         WaitingOn::Relist { .. } => "OutcomeUnknown",
@@ -78,6 +79,10 @@ fn message(on: &WaitingOn) -> String {
             format!("`{environment}`, which goes first after the engine came back")
         }
         WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
+        WaitingOn::Safe { why } => format!(
+            "`argus resume`, for the controller is in mode `Safe`: {}",
+            one_line(why)
+        ),
         WaitingOn::InFlight { verb } => doing(verb).to_owned(),
         WaitingOn::Effect { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
         WaitingOn::Relist { .. } => "the outcome of a call is unknown, a full list will tell".to_owned(),

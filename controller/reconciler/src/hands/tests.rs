@@ -7,21 +7,31 @@ use argus_core::plan::{Cause, Subject};
 
 use super::*;
 use crate::fake::{Answer, Fake};
+use crate::history::journal;
 
-fn hands(answers: &[(&'static str, Answer)]) -> (Hands<Fake>, Arc<Fake>, tempfile::TempDir) {
+/// What has to live as long as the hands: the folder, and the one who writes the journal.
+type Around = (tempfile::TempDir, Crew<(), ()>);
+
+fn hands(answers: &[(&'static str, Answer)]) -> (Hands<Fake>, Arc<Fake>, Around) {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = Fake::empty();
     fake.answers = answers.iter().copied().collect();
     let fake = Arc::new(fake);
+    let clock = Clock::virtual_from(Timestamp(1_000_000));
+    let (journal, writer, ..) = journal::open(&state.journal(), "RUN", clock, journal::LIMIT);
+    let mut crew = Crew::default();
+    crew.start((), writer.run());
+    let openings = watch::channel(Openings::default()).1;
     let hands = Hands::new(
         fake.clone(),
-        watch::channel(Openings::default()).1,
+        openings,
         Deadlines::default(),
         state,
-        Clock::virtual_from(Timestamp(1_000_000)),
+        journal,
+        clock,
     );
-    (hands, fake, dir)
+    (hands, fake, (dir, crew))
 }
 
 fn shop() -> EnvName {
@@ -141,7 +151,7 @@ async fn what_a_pull_said_is_kept() {
         }),
     );
     assert_eq!(hands.finished().await.outcome, Ok(Done::Ok));
-    let log = StateDir::at(dir.path().join("state")).build_log("r.io/nginx:1");
+    let log = StateDir::at(dir.0.path().join("state")).build_log("r.io/nginx:1");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "begun\nended\n");
 }
 
@@ -154,7 +164,17 @@ async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_ca
     let fake = Arc::new(fake);
     let (open, openings) = watch::channel(Openings::default());
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let mut hands = Hands::new(fake.clone(), openings, Deadlines::default(), state, clock);
+    let (journal, writer, ..) = journal::open(&state.journal(), "RUN", clock, journal::LIMIT);
+    let mut crew = Crew::default();
+    crew.start((), writer.run());
+    let mut hands = Hands::new(
+        fake.clone(),
+        openings,
+        Deadlines::default(),
+        state,
+        journal,
+        clock,
+    );
     for number in 0..10 {
         let id = id(&format!("c{number}"));
         hands.begin(&shop(), step(Act::StartContainer { id }));
@@ -204,9 +224,69 @@ async fn evidence_that_did_not_come_is_on_disk_as_missing() {
         matches!(finished.outcome, Err(ActError::TimedOut(_))),
         "{finished:?}"
     );
-    let folder = StateDir::at(dir.path().join("state")).incarnation("shop", "web", 1);
+    let folder = StateDir::at(dir.0.path().join("state")).incarnation("shop", "web", 1);
     let facts = std::fs::read(folder.join(archive::FACTS)).unwrap();
     let facts: archive::Facts = serde_json::from_slice(&facts).unwrap();
     assert_eq!(facts.missing.len(), 1, "{facts:?}");
     assert_eq!(facts.probe_said, ["503"]);
+}
+
+#[tokio::test]
+async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
+    let (mut hands, fake, (dir, _crew)) = hands(&[("stop-container", Answer::Never)]);
+    let state = StateDir::at(dir.path().join("state"));
+    let lines = || std::fs::read_to_string(state.journal()).unwrap_or_default();
+    hands.begin(&shop(), step(Act::StartContainer { id: id("a") }));
+    assert_eq!(hands.finished().await.outcome, Ok(Done::Ok));
+    assert_eq!(fake.most.load(Ordering::SeqCst), 1);
+    assert!(lines().starts_with("{\"v\":1,\"seq\":1,") && lines().contains("\"kind\":\"intent\""));
+    // Somebody puts a folder where the journal was: it can neither be written nor made anew.
+    std::fs::remove_file(state.journal()).unwrap();
+    std::fs::create_dir(state.journal()).unwrap();
+    for (round, name) in ["b", "c"].into_iter().enumerate() {
+        hands.begin(&shop(), step(Act::StartContainer { id: id(name) }));
+        let outcome = hands.finished().await.outcome;
+        assert!(
+            matches!(outcome, Err(ActError::JournalUnwritable(_))),
+            "{round}: {outcome:?}"
+        );
+    }
+    // Not even what changes nothing: it writes to the same disk.
+    hands.begin(
+        &shop(),
+        Step {
+            subject: Subject::StrayContainer { id: id("d") },
+            act: Act::KeepEvidence {
+                id: id("d"),
+                number: 1,
+                exit_code: None,
+                since: None,
+                port: None,
+                probe_said: vec![],
+            },
+            because: Cause::Missing,
+        },
+    );
+    assert!(matches!(
+        hands.finished().await.outcome,
+        Err(ActError::JournalUnwritable(_))
+    ));
+    assert_eq!(fake.acts.load(Ordering::SeqCst), 1, "nothing else was begun");
+    // Writable again is not enough, a person has to say so.
+    std::fs::remove_dir(state.journal()).unwrap();
+    hands.begin(&shop(), step(Act::StartContainer { id: id("b") }));
+    let outcome = hands.finished().await.outcome;
+    assert!(
+        matches!(outcome, Err(ActError::JournalUnwritable(_))),
+        "{outcome:?}"
+    );
+    hands.journal.resume().await.unwrap();
+    hands.begin(&shop(), step(Act::StartContainer { id: id("b") }));
+    assert_eq!(hands.finished().await.outcome, Ok(Done::Ok));
+    assert_eq!(fake.acts.load(Ordering::SeqCst), 2);
+    assert!(lines().contains("\"note\":\"resumed\""), "{}", lines());
+    assert!(
+        hands.journal.resume().await.is_err(),
+        "there is nothing to resume"
+    );
 }

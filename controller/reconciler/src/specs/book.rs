@@ -34,6 +34,8 @@ pub struct SpecBook {
     pub files: BTreeMap<PathBuf, FileEntry>,
     /// What shall be: accepted revisions, and last good ones where an edit was rejected.
     pub environments: BTreeMap<EnvName, Arc<Accepted>>,
+    /// What files held before is not known: the book was lost.
+    pub(crate) incomplete: bool,
     /// Environments whose file became another environment's.
     leaving: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
 }

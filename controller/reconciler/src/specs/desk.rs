@@ -44,6 +44,8 @@ pub struct Rules {
 pub struct Kept {
     /// What counts, by file.
     pub held: BTreeMap<PathBuf, Accepted>,
+    /// What files held before is not known.
+    pub incomplete: bool,
     /// Hash of the contents that were judged last, and when they were seen first, by file.
     pub first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
 }
@@ -85,10 +87,12 @@ struct Seen {
 impl Desk {
     /// A desk that goes on from what was kept.
     pub fn new(rules: Rules, kept: Kept) -> Self {
+        let mut book = SpecBook::remembering(kept.held);
+        book.incomplete = kept.incomplete;
         Self {
             scanner: Scanner::new(rules.folder.clone()),
             rules,
-            book: SpecBook::remembering(kept.held),
+            book,
             settle: Settle::default(),
             digests: Digests::default(),
             judged: BTreeMap::new(),
@@ -107,6 +111,7 @@ impl Desk {
     pub fn kept(&self) -> Kept {
         Kept {
             held: self.book.held(),
+            incomplete: self.book.incomplete,
             first_seen: self.first_seen.clone(),
         }
     }
@@ -155,6 +160,7 @@ impl Desk {
         if self.settle.is_empty() || now.since(began) >= FIRST_SCAN {
             self.book.scanned = true;
         }
+        self.book.settle_doubt();
         let next_at = [self.settle.again_at(), self.book.expires_at()]
             .into_iter()
             .flatten()

@@ -17,7 +17,7 @@ use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{Holder, Lock, host_name};
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::specs::Kept;
-use argus_reconciler::state::{StateDir, StateError, write_private};
+use argus_reconciler::state::{StateDir, StateError};
 use argus_reconciler::{Deadlines, identity, keeper};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
@@ -44,8 +44,7 @@ pub(super) async fn take_down(
         run: run.clone(),
     };
     let lock = Lock::take(&state.lock(), &me).map_err(|error| wire::state_failure(&error.into()))?;
-    let controller = identity::read_or_make(&state.identity(), &settings.specs)
-        .map_err(|error| Failure::fault("cannot read this controller's identity", &error))?;
+    let (controller, _) = identity::read_or_make(&state.identity(), &settings.specs, None, now);
     let docker = wire::docker(settings)?;
     let site = Site {
         controller,
@@ -194,8 +193,9 @@ fn nothing_left(world: &World, envs: &BTreeSet<EnvName>) -> bool {
 /// Removes their status, and remembers that a person took them down at the revision that was accepted last.
 fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     let fault = |error: std::io::Error| Failure::fault("cannot keep what was taken down", &error);
-    let kept: Kept = keeper::read(&state.book_json()).map_err(fault)?;
-    let mut remembered: Remembered = keeper::read(&state.memory_json()).map_err(fault)?;
+    let now = clock::now();
+    let kept: Kept = keeper::read(&state.book_json(), now).kept.unwrap_or_default();
+    let mut remembered: Remembered = keeper::read(&state.memory_json(), now).kept.unwrap_or_default();
     for accepted in kept
         .held
         .values()
@@ -208,9 +208,7 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     }
     // A fork has no file that could bring it back, and so nothing of it is remembered.
     remembered.wishes.forks.retain(|env, _| !envs.contains(env));
-    let bytes =
-        serde_json::to_vec(&remembered).map_err(|error| Failure::fault("cannot write JSON", &error))?;
-    write_private(&state.memory_json(), &bytes).map_err(fault)?;
+    keeper::write(&state.memory_json(), &remembered).map_err(fault)?;
     for env in envs {
         for ending in ["json", "env"] {
             match std::fs::remove_file(state.environments().join(format!("{env}.{ending}"))) {
@@ -247,10 +245,9 @@ mod tests {
         for name in ["one", "two"] {
             remembered.wishes.forks.insert(env(name), accepted.clone());
         }
-        let bytes = serde_json::to_vec(&remembered).unwrap();
-        write_private(&state.memory_json(), &bytes).unwrap();
+        keeper::write(&state.memory_json(), &remembered).unwrap();
         forget(&state, &BTreeSet::from([env("one")])).unwrap();
-        let kept: Remembered = keeper::read(&state.memory_json()).unwrap();
+        let kept: Remembered = keeper::read(&state.memory_json(), Timestamp(1)).kept.unwrap();
         assert_eq!(kept.wishes.forks.into_keys().collect::<Vec<_>>(), [env("two")]);
     }
 }

@@ -39,6 +39,7 @@ pub fn code_of(error: &ActError) -> Code {
         ActError::PoolExhausted(_) => Code::NetworkPoolExhausted,
         ActError::NetworkInUse(_) => Code::NetworkStuck,
         ActError::DiskFull(_) => Code::DiskSpaceLow,
+        ActError::JournalUnwritable(_) => Code::JournalUnwritable,
     }
 }
 

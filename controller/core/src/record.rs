@@ -1,0 +1,261 @@
+//! The records of the journal: what is to be done, what came of it, and what else happened.
+
+use argus_crds::error::Code;
+use serde::{Deserialize, Serialize};
+
+use crate::ident::EnvName;
+use crate::outcome::{ActError, Done};
+use crate::plan::{Act, Step, Subject};
+use crate::status::code_of;
+
+mod settle;
+
+pub use settle::{Settlement, settle};
+
+/// The version of the journal's format.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Version of the format.
+    pub v: u32,
+    /// Its number; grows by one a record, over runs.
+    pub seq: u64,
+    /// When it was made (RFC 3339).
+    pub at: String,
+    /// The run of the controller that made it.
+    pub run: String,
+    /// What it says.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Entry {
+    /// An act is about to be done; on disk before it is.
+    Intent(Intent),
+    /// An act came back.
+    Result {
+        /// Number of its intent.
+        of: u64,
+        /// Its environment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
+        /// Its verb.
+        verb: String,
+        /// How it ended.
+        end: End,
+        /// The code of its error; the words are in the log, for they may hold what is nobody's business.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<Code>,
+        /// How long it took, in milliseconds.
+        ms: u64,
+    },
+    /// Something else that is worth knowing.
+    Note(Note),
+}
+
+/// An act that is about to be done, with all that is needed to find out later whether it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Intent {
+    /// Its environment, where the subject tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvName>,
+    /// What it is about.
+    pub subject: Subject,
+    /// What is done.
+    pub act: Deed,
+    /// Why.
+    pub cause: String,
+}
+
+/// How an act ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum End {
+    /// It was done.
+    Done,
+    /// It was not done.
+    Failed,
+    /// Nobody knows; a full list decides.
+    Unknown,
+}
+
+/// Something that is worth knowing beside acts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "note", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Note {
+    /// A controller starts.
+    Start {
+        /// Its version.
+        version: String,
+        /// Its identity.
+        controller: String,
+        /// The run before ended with a clean stop.
+        clean: bool,
+    },
+    /// A controller stops cleanly.
+    Stop,
+    /// The mode changed.
+    Mode {
+        /// From.
+        from: String,
+        /// To.
+        to: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// The phase of an environment changed.
+    Phase {
+        /// Environment.
+        environment: EnvName,
+        /// From.
+        from: String,
+        /// To.
+        to: String,
+    },
+    /// A person or an agent commanded something.
+    Command {
+        /// Environment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
+        /// The command.
+        verb: String,
+        /// It was taken in.
+        taken: bool,
+    },
+    /// An intent that a dead run left was looked up.
+    Settled {
+        /// Number of the intent.
+        of: u64,
+        /// What was found.
+        settled: Settlement,
+        /// By what it was found.
+        how: String,
+    },
+    /// The journal could not be written for a while, and now can be.
+    Writable,
+    /// A person ended mode `Safe`.
+    Resumed,
+}
+
+/// What is done, without what only the engine needs: no variables, no contents.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Deed {
+    /// Verb.
+    pub verb: String,
+    /// Id of what it is done to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Name of what it is done to, or shall have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Name or id of the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+}
+
+impl Deed {
+    /// What an act does.
+    pub fn of(act: &Act) -> Self {
+        let bare = Self {
+            verb: act.verb().to_owned(),
+            ..Self::default()
+        };
+        let id = |id: &dyn ToString| Some(id.to_string());
+        match act {
+            Act::CreateNetwork { name, .. } | Act::CreateVolume { name, .. } | Act::RemoveVolume { name } => {
+                Self {
+                    name: id(name),
+                    ..bare
+                }
+            }
+            Act::RemoveNetwork { id: net, name } => Self {
+                id: id(net),
+                name: Some(name.clone()),
+                ..bare
+            },
+            Act::PullImage { reference } => Self {
+                image: Some(reference.clone()),
+                ..bare
+            },
+            Act::BuildImage(build) => Self {
+                image: Some(build.tag.clone()),
+                ..bare
+            },
+            Act::CreateContainer { name, spec } => Self {
+                name: id(name),
+                image: Some(spec.image.clone()),
+                network: id(&spec.network),
+                ..bare
+            },
+            Act::StartContainer { id: it }
+            | Act::StopContainer { id: it, .. }
+            | Act::UnpauseContainer { id: it }
+            | Act::KeepEvidence { id: it, .. } => Self { id: id(it), ..bare },
+            Act::RenameContainer { id: it, to } => Self {
+                id: id(it),
+                name: id(to),
+                ..bare
+            },
+            Act::RemoveContainer { id: it, name } => Self {
+                id: id(it),
+                name: Some(name.clone()),
+                ..bare
+            },
+            Act::ConnectNetwork {
+                network, container, ..
+            } => Self {
+                id: id(container),
+                network: id(network),
+                ..bare
+            },
+            Act::DisconnectNetwork { network, container } => Self {
+                id: Some(container.clone()),
+                network: Some(network.clone()),
+                ..bare
+            },
+        }
+    }
+}
+
+impl Intent {
+    /// The intent to carry out a step.
+    pub fn of(step: &Step) -> Self {
+        Self {
+            environment: environment(&step.subject).cloned(),
+            subject: step.subject.clone(),
+            act: Deed::of(&step.act),
+            cause: step.because.to_string(),
+        }
+    }
+}
+
+/// How an act ended, in one word, with the code of its error.
+pub fn end(outcome: &Result<Done, ActError>) -> (End, Option<Code>) {
+    match outcome {
+        Ok(_) => (End::Done, None),
+        Err(error @ ActError::Unknown(_)) => (End::Unknown, Some(code_of(error))),
+        Err(error) => (End::Failed, Some(code_of(error))),
+    }
+}
+
+/// The environment of a subject, where it names one.
+pub fn environment(subject: &Subject) -> Option<&EnvName> {
+    match subject {
+        Subject::Service { environment, .. }
+        | Subject::Network { environment }
+        | Subject::Volume { environment, .. } => Some(environment),
+        Subject::Image { .. } | Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => None,
+    }
+}

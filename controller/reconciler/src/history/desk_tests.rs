@@ -1,0 +1,192 @@
+//! Batches, rotation and a disk that takes nothing: every intent that was promised is in the file that is read at the next start.
+
+use argus_core::ident::EnvName;
+use argus_core::plan::Subject;
+use argus_core::record::{Deed, End};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_000_000_000);
+
+struct Place {
+    dir: tempfile::TempDir,
+    desk: Desk,
+    health: watch::Receiver<Health>,
+}
+
+fn place(limit: u64) -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let segment = Segment::at(dir.path().join("journal.jsonl"));
+    let (sender, health) = watch::channel(Health::default());
+    let desk = Desk::new(segment, "RUN".to_owned(), limit, &Past::default(), sender);
+    Place { dir, desk, health }
+}
+
+impl Place {
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("journal.jsonl")
+    }
+
+    fn read(&self) -> Past {
+        Segment::at(self.path()).read().unwrap()
+    }
+
+    /// Promises so many at once.
+    fn intend(&mut self, number: usize) -> Vec<Result<u64, String>> {
+        let environment = EnvName::new("shop").unwrap();
+        let intent = Intent {
+            environment: Some(environment.clone()),
+            subject: Subject::Network { environment },
+            act: Deed::default(),
+            cause: "it is missing".to_owned(),
+        };
+        let (orders, answers): (Vec<_>, Vec<_>) = (0..number)
+            .map(|_| {
+                let (reply, answer) = oneshot::channel();
+                let intent = Box::new(intent.clone());
+                (
+                    Order::Intend {
+                        at: NOW,
+                        intent,
+                        reply,
+                    },
+                    answer,
+                )
+            })
+            .unzip();
+        self.desk.carry_out(orders);
+        answers
+            .into_iter()
+            .map(|mut answer| answer.try_recv().unwrap())
+            .collect()
+    }
+
+    fn result(&mut self, of: u64) {
+        let entry = Box::new(Entry::Result {
+            of,
+            environment: None,
+            verb: "create-network".to_owned(),
+            end: End::Done,
+            code: None,
+            ms: 1,
+        });
+        self.desk.carry_out(vec![Order::Say { at: NOW, entry }]);
+    }
+
+    fn resume(&mut self) -> Result<(), String> {
+        let (reply, mut answer) = oneshot::channel();
+        self.desk.carry_out(vec![Order::Resume { at: NOW, reply }]);
+        answer.try_recv().unwrap()
+    }
+}
+
+#[test]
+fn all_that_wait_are_written_at_once_and_each_has_its_number() {
+    let mut place = place(u64::MAX);
+    let numbers: Vec<u64> = place.intend(100).into_iter().map(Result::unwrap).collect();
+    assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
+    place.result(7);
+    let past = place.read();
+    assert_eq!((past.open.len(), past.records, past.next), (99, 101, 102));
+    assert!(!past.open.contains_key(&7));
+}
+
+#[test]
+fn no_open_intent_is_lost_by_any_number_of_rotations() {
+    let mut place = place(3_000);
+    let mut open = std::collections::BTreeSet::new();
+    for round in 0..200_u64 {
+        let seq = place.intend(1)[0].clone().unwrap();
+        open.insert(seq);
+        if round % 10 != 0 {
+            open.remove(&seq);
+            place.result(seq);
+        }
+        let past = place.read();
+        assert_eq!(
+            past.open
+                .keys()
+                .copied()
+                .collect::<std::collections::BTreeSet<_>>(),
+            open
+        );
+        assert_eq!((past.torn, past.damaged), (0, 0));
+    }
+    assert!(place.dir.path().join("journal.4.jsonl").exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_until_a_person_resumes_and_results_come_later() {
+    let mut place = place(u64::MAX);
+    let first = place.intend(2);
+    // A folder in its place: it can neither be written to nor made anew.
+    std::fs::rename(place.path(), place.dir.path().join("away")).unwrap();
+    std::fs::create_dir(place.path()).unwrap();
+    assert!(place.intend(3).iter().all(Result::is_err));
+    let health = place.health.borrow().clone();
+    assert!(health.unwritable.is_some() && health.safe.is_some());
+    place.result(first[0].clone().unwrap());
+    place.desk.try_again(NOW);
+    assert!(place.resume().is_err(), "it is not writable yet");
+    std::fs::remove_dir(place.path()).unwrap();
+    place.desk.try_again(NOW);
+    let health = place.health.borrow().clone();
+    assert!(
+        health.unwritable.is_none() && health.safe.is_some(),
+        "nobody said that it may go on"
+    );
+    assert!(place.intend(1)[0].is_err());
+    place.resume().unwrap();
+    assert_eq!(*place.health.borrow(), Health::default());
+    let next = place.intend(1)[0].clone().unwrap();
+    let past = place.read();
+    let open: Vec<u64> = past.open.keys().copied().collect();
+    assert_eq!(
+        open,
+        [first[1].clone().unwrap(), next],
+        "the open one came along, the closed one did not"
+    );
+    assert!(place.resume().is_err(), "there is nothing to resume");
+}
+
+#[test]
+fn a_journal_that_was_removed_is_made_anew_with_what_is_open() {
+    let mut place = place(u64::MAX);
+    place.intend(3);
+    std::fs::remove_file(place.path()).unwrap();
+    place.intend(1)[0].clone().unwrap();
+    assert_eq!(place.read().open.len(), 4);
+    assert_eq!(*place.health.borrow(), Health::default());
+}
+
+#[test]
+fn corrupt_state_that_is_in_the_way_forbids_everything_until_it_is_away() {
+    let mut place = place(u64::MAX);
+    let stuck = place.dir.path().join("gone").join("memory.json");
+    place
+        .desk
+        .blocked(format!("`{}`: it is not as it was written", stuck.display()));
+    place.desk.stuck(vec![stuck.clone()]);
+    assert!(place.intend(1)[0].is_err());
+    assert!(place.resume().is_err());
+    std::fs::create_dir(stuck.parent().unwrap()).unwrap();
+    std::fs::write(&stuck, "x").unwrap();
+    place.resume().unwrap();
+    assert!(!stuck.exists());
+    place.intend(1)[0].clone().unwrap();
+}
+
+#[test]
+fn incidents_are_kept_by_number() {
+    let mut place = place(u64::MAX);
+    let folder = place.dir.path().join("incidents");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("README"), "").unwrap();
+    for number in 10..20 {
+        let path = folder.join(format!("{number}.json"));
+        let text = "{}".to_owned();
+        place.desk.carry_out(vec![Order::Keep { path, text, most: 3 }]);
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
+    assert!(folder.join("19.json").exists() && folder.join("README").exists());
+}

@@ -1,0 +1,212 @@
+//! A state directory in any condition: never a crash, never a removal, never a restart of what runs well.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+#[path = "state/damage.rs"]
+mod damage;
+#[path = "state/stage.rs"]
+mod stage;
+
+use argus_backend::sim::{Engine, Weather};
+use argus_core::mode::Mode;
+use argus_core::outcome::ActError;
+use argus_core::plan::WaitingOn;
+use argus_crds::incident::Incident;
+use argus_reconciler::{Command, CommandError};
+use stage::{SHOP, Stage, copied, env, incidents};
+
+#[tokio::test(start_paused = true)]
+async fn no_condition_of_the_state_directory_ends_in_a_crash_a_removal_or_a_restart() {
+    let on = Stage::new(Weather::calm());
+    let first = on.start(&on.state("first"), on.fresh());
+    first.settled().await;
+    let engine = first.engine();
+    let before = engine.model.calls().len();
+    let killed = on.state("killed");
+    copied(&on.state("first"), &killed);
+    first.stop().await;
+    let stopped = on.state("first");
+    assert!(
+        incidents(&stopped).is_empty(),
+        "a first start and a clean stop are no incident"
+    );
+
+    let damages = damage::all();
+    assert!(damages.len() >= 200, "{} are too few", damages.len());
+    for (number, (name, damage)) in damages.into_iter().enumerate() {
+        let image = if number % 3 == 0 { &stopped } else { &killed };
+        let state = on.state(&format!("s{number}"));
+        copied(image, &state);
+        damage(&state);
+        let run = on.start(&state, engine.clone());
+        let outlook = run.settled().await;
+        assert_eq!(outlook.mode, Mode::Full, "{name}");
+        let after = run.engine();
+        let calls = &after.model.calls()[before..];
+        assert!(calls.is_empty(), "{name}: {calls:?}");
+        assert_eq!(after.model.trespasses(), [""; 0], "{name}");
+        let ids = |engine: &Engine| {
+            engine
+                .model
+                .containers()
+                .map(|it| it.id.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&after), ids(&engine), "{name}");
+        run.stop().await;
+        if number % 3 != 0 && state.join("controller.json").is_file() && !name.contains("everything") {
+            let all = incidents(&state);
+            assert!(all.len() <= 1, "{name}: {all:?}");
+            for incident in all {
+                assert_eq!(incident.adopted.len(), 2, "{name}: {incident:?}");
+            }
+        }
+        std::fs::remove_dir_all(&state).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_book_and_a_broken_file_remove_nothing() {
+    let on = Stage::new(Weather::calm());
+    let state = on.state("s");
+    let run = on.start(&state, on.fresh());
+    run.settled().await;
+    let engine = run.engine();
+    run.stop().await;
+    let before = engine.model.calls().len();
+    std::fs::remove_dir_all(state.join("private")).unwrap();
+    on.write("shop", "project: [");
+    let run = on.start(&state, engine);
+    let outlook = run
+        .until("it is told", |outlook| {
+            let plan = outlook.plans.get(&env("shop"));
+            outlook.is_complete()
+                && plan.is_some_and(|plan| plan.waits.iter().any(|wait| wait.on == WaitingOn::File))
+        })
+        .await;
+    assert!(!outlook.specs.environments.contains_key(&env("shop")));
+    run.pause(60).await;
+    assert_eq!(run.engine().model.calls().len(), before, "nothing is done");
+    // Mended, it is gone on with; removed after that, it is nobody's.
+    on.write("shop", SHOP);
+    run.settled().await;
+    assert_eq!(run.engine().model.calls().len(), before, "it is adopted");
+    on.remove("shop");
+    run.until("it is gone", |outlook| {
+        outlook.world.of(&env("shop")).is_none() && outlook.world.of(&env("mail")).is_some()
+    })
+    .await;
+    run.stop().await;
+}
+
+/// Containers that were created.
+fn made(engine: &Engine) -> usize {
+    let changes = engine.model.calls().iter().filter(|call| call.changed);
+    changes
+        .filter(|call| call.act.verb() == "create-container")
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_run_had_begun_is_settled_and_told() {
+    // Every call takes five seconds: the controller dies while some are on their way.
+    let slow = Weather {
+        call: (5_000, 5_000),
+        ..Weather::calm()
+    };
+    let on = Stage::new(slow);
+    let (first, state) = (on.state("first"), on.state("second"));
+    let run = on.start(&first, on.fresh());
+    let journal = first.join("private/journal.jsonl");
+    run.until("containers are being created", |_| {
+        let text = std::fs::read_to_string(&journal).unwrap_or_default();
+        text.lines()
+            .filter(|line| line.contains("create-container"))
+            .count()
+            >= 2
+    })
+    .await;
+    copied(&first, &state);
+    let engine = run.engine();
+    // What it comes to where nobody is killed.
+    run.settled().await;
+    let made_at_peace = made(&run.engine());
+    run.stop().await;
+    // The calls that were on their way are carried out later, as a real engine does.
+    let run = on.start(&state, engine);
+    let outlook = run.settled().await;
+    assert_eq!(outlook.mode, Mode::Full);
+    let all = incidents(&state);
+    let [incident] = &all[..] else { panic!("{all:?}") };
+    assert!(!incident.clean && incident.died.is_some() && incident.last_heard.is_some());
+    assert!(incident.open_intents.len() >= 2, "{incident:#?}");
+    for open in &incident.open_intents {
+        assert!(
+            ["done", "notDone", "redo"].contains(&open.settled.as_str()),
+            "{open:?}"
+        );
+    }
+    let engine = run.engine();
+    for service in ["shop-api", "mail-smtp"] {
+        let there = engine.model.containers().filter(|it| it.name == service).count();
+        assert_eq!(there, 1, "{service}");
+    }
+    assert_eq!(
+        made(&engine),
+        made_at_peace,
+        "what was on its way is adopted and not made twice"
+    );
+    run.stop().await;
+    // Settled once is settled: the next start finds nothing open.
+    let run = on.start(&state, engine);
+    run.settled().await;
+    let all = incidents(&state);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    run.stop().await;
+    let schema = argus_crds::schema::incident_schema();
+    let version = &schema["properties"]["schemaVersion"];
+    assert!(version.is_object(), "{schema:#}");
+    assert_eq!(incident.schema_version, 1);
+    assert_ne!(*incident, Incident::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_told() {
+    let on = Stage::new(Weather::calm());
+    let state = on.state("s");
+    let run = on.start(&state, on.fresh());
+    run.settled().await;
+    let before = run.engine().model.calls().len();
+    let journal = state.join("private/journal.jsonl");
+    let refused = run.handle.send(Command::ResumeController).await;
+    assert!(matches!(refused, Err(CommandError::Refused(_))), "{refused:?}");
+    std::fs::rename(&journal, state.join("away")).unwrap();
+    std::fs::create_dir(&journal).unwrap();
+    run.lose("shop-api");
+    let outlook = run.until("mode Safe", |outlook| outlook.mode == Mode::Safe).await;
+    assert!(outlook.mode_reason().unwrap().contains("journal"));
+    run.until("the wait says so", |outlook| {
+        let plan = outlook.plans.get(&env("shop"));
+        plan.is_some_and(|plan| {
+            plan.waits
+                .iter()
+                .any(|wait| matches!(wait.on, WaitingOn::Safe { .. }))
+        })
+    })
+    .await;
+    run.lose("mail-smtp");
+    run.pause(120).await;
+    assert_eq!(run.engine().model.calls().len(), before, "nothing was done");
+    let refused = run.handle.send(Command::ResumeController).await;
+    assert!(matches!(refused, Err(CommandError::Safe(_))), "{refused:?}");
+    std::fs::remove_dir(&journal).unwrap();
+    run.pause(60).await;
+    assert_eq!(run.handle.outlook().mode, Mode::Safe, "writable is not enough");
+    assert_eq!(run.engine().model.calls().len(), before);
+    run.handle.send(Command::ResumeController).await.unwrap();
+    let outlook = run.settled().await;
+    assert_eq!(outlook.mode, Mode::Full);
+    let failures = &outlook.memory.failures;
+    let ours = |failure: &argus_core::plan::Failure| matches!(failure.error, ActError::JournalUnwritable(_));
+    assert!(!failures.values().any(ours), "it is nobody's failure");
+    run.stop().await;
+}

@@ -1,0 +1,205 @@
+//! Controllers on an engine in memory, in virtual time: started, waited for, killed.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::sim::{Engine, Sim, Weather};
+use argus_core::ident::{EnvName, HostPort, Protocol};
+use argus_core::time::Timestamp;
+use argus_crds::incident::Incident;
+use argus_reconciler::clock::Clock;
+use argus_reconciler::{Controller, Deadlines, EnvFiles, Handle, Options, Outlook, Running, StatusView};
+
+/// Virtual time costs nothing; the disk may be slow.
+const LIMIT: Duration = Duration::from_secs(600);
+
+pub(crate) const SHOP: &str = "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: app:1\n    \
+                               container:\n      name: shop-api\n      ports: ['8080:80']\n";
+const MAIL: &str = "version: '1.0'\nproject:\n  name: mail\nservices:\n  - name: smtp\n    image: app:1\n    \
+                    container:\n      name: mail-smtp\n";
+
+pub(crate) struct Stage {
+    dir: tempfile::TempDir,
+    clock: Clock,
+    weather: Weather,
+}
+
+pub(crate) struct Run {
+    pub(crate) handle: Handle,
+    running: Running,
+    sim: Sim,
+}
+
+struct View;
+
+impl StatusView for View {
+    fn environment(&self, env: &EnvName, _: &Outlook, _: Option<&str>) -> EnvFiles {
+        EnvFiles {
+            json: format!("{{\"environment\":\"{env}\"}}"),
+            env: "ARGUS_API_80=127.0.0.1:8081\n".to_owned(),
+        }
+    }
+
+    fn controller(&self, outlook: &Outlook, _: Option<&str>) -> String {
+        format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
+    }
+}
+
+pub(crate) fn env(name: &str) -> EnvName {
+    EnvName::new(name).unwrap()
+}
+
+impl Stage {
+    /// Two environments in two files. Must be called in a runtime whose time stands still.
+    pub(crate) fn new(weather: Weather) -> Self {
+        let stage = Self {
+            dir: tempfile::tempdir().unwrap(),
+            clock: Clock::virtual_from(Timestamp(1_763_000_000_000)),
+            weather,
+        };
+        std::fs::create_dir(stage.dir.path().join("specs")).unwrap();
+        stage.write("shop", SHOP);
+        stage.write("mail", MAIL);
+        stage
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.file(name), text).unwrap();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.file(name)).unwrap();
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join("specs").join(format!("{name}.e2e.yaml"))
+    }
+
+    pub(crate) fn state(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// An engine with the image, and somebody on the port that is wanted.
+    pub(crate) fn fresh(&self) -> Engine {
+        let mut engine = Engine::new(7, self.weather);
+        engine.model.has_image("app:1");
+        engine.model.take_port(HostPort {
+            number: 8_080,
+            protocol: Protocol::Tcp,
+        });
+        engine
+    }
+
+    pub(crate) fn start(&self, state: &Path, engine: Engine) -> Run {
+        let clock = self.clock;
+        let options = Options {
+            specs: self.dir.path().join("specs"),
+            state: state.to_path_buf(),
+            strict: false,
+            env_allow: Vec::new(),
+            process_env: BTreeMap::new(),
+            allow_mounts: Vec::new(),
+            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            engine_host: None,
+            deadlines: Deadlines::default(),
+            stop_grace: Duration::from_secs(2),
+            journal_limit: 64 * 1024,
+            clock,
+        };
+        let sim = Sim::new(engine, move || clock.now());
+        let opened = Controller::open(options);
+        let controller = opened.unwrap_or_else(|error| panic!("{}: {error}", state.display()));
+        let (handle, running) = controller.start(sim.clone(), Arc::new(View));
+        Run { handle, running, sim }
+    }
+}
+
+impl Run {
+    /// Both environments are as they shall be, and what came before is settled.
+    pub(crate) async fn settled(&self) -> Arc<Outlook> {
+        self.until("settled", |outlook| {
+            let settled = |name| {
+                outlook
+                    .plans
+                    .get(&env(name))
+                    .is_some_and(|plan| plan.is_settled() && plan.revision.is_some())
+            };
+            outlook.is_complete()
+                && outlook.trouble.recovering.is_none()
+                && outlook.trouble.safe.is_none()
+                && settled("shop")
+                && settled("mail")
+                && outlook.memory.expectations.is_empty()
+        })
+        .await
+    }
+
+    pub(crate) async fn until(&self, what: &str, is: impl Fn(&Outlook) -> bool) -> Arc<Outlook> {
+        let mut outlooks = self.handle.outlooks();
+        let waited = tokio::time::timeout(LIMIT, outlooks.wait_for(|outlook| is(outlook))).await;
+        waited.map_or_else(
+            |_| panic!("{what}: {:#?}", self.handle.outlook().plans),
+            |found| found.unwrap().clone(),
+        )
+    }
+
+    /// Lets virtual time go on.
+    pub(crate) async fn pause(&self, seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        let begun = self.sim.with(|_, now| now);
+        let later = begun + Duration::from_secs(seconds);
+        // In steps, so that whoever wakes has its turn.
+        while self.sim.with(|_, now| now) < later {
+            tokio::time::advance(Duration::from_millis(250)).await;
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+        }
+    }
+
+    /// A copy of the engine as it is.
+    pub(crate) fn engine(&self) -> Engine {
+        self.sim.with(|engine, _| engine.clone())
+    }
+
+    /// Somebody removes a container.
+    pub(crate) fn lose(&self, name: &str) {
+        self.sim.with(|engine, now| {
+            let id = engine
+                .model
+                .containers()
+                .find(|it| it.name == name)
+                .map(|it| it.id.clone());
+            engine.change(now, |model| model.person_removes(&id.unwrap()));
+        });
+    }
+
+    pub(crate) async fn stop(self) {
+        self.running.stop_token().cancel();
+        self.running.ended().await.unwrap();
+    }
+}
+
+/// Copies a folder with all that is in it; links stay links.
+pub(crate) fn copied(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copied(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// What lies in the folder of incidents, each as it says.
+pub(crate) fn incidents(state: &Path) -> Vec<Incident> {
+    let entries = std::fs::read_dir(state.join("incidents")).into_iter().flatten();
+    let files = entries.map(|entry| entry.unwrap().path());
+    files
+        .map(|path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
+        .collect()
+}

@@ -1,0 +1,164 @@
+//! `argus incidents`: what was found after runs of the controller that did not end well.
+
+use std::fmt::Write;
+use std::io::ErrorKind;
+
+use argus_crds::error::Code;
+use argus_crds::incident::{Incident, OpenIntent};
+use argus_reconciler::state::StateDir;
+use clap::Args;
+use serde_json::json;
+
+use super::output::{self, Format};
+use super::table;
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+
+const HEAD: &[&str] = &["ID", "AT", "LAST HEARD OF", "OPEN", "ADOPTED", "SET ASIDE"];
+const INTENTS: &[&str] = &["AT", "ACT", "SUBJECT", "SETTLED", "HOW"];
+
+#[derive(Debug, Args)]
+pub(crate) struct Incidents {
+    /// One of them, by its id or the beginning of it; all of them without
+    id: Option<String>,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+impl Incidents {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state);
+        let mut all = read(&state)?;
+        match &self.id {
+            None => list(&all, self.output)?,
+            Some(id) => {
+                all.retain(|incident| incident.id.starts_with(id.as_str()));
+                let [one] = all.as_slice() else {
+                    let message = match all.len() {
+                        0 => format!("no incident `{id}`"),
+                        many => format!("{many} incidents begin with `{id}`"),
+                    };
+                    return Err(Failure::of(Code::PrereqMissing, message)
+                        .exit(Exit::Unexpected)
+                        .hint("`argus incidents` lists them"));
+                };
+                show(one, self.output)?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// All of them, the newest last; what is no incident is left out.
+fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
+    let folder = state.incidents();
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(Failure::fault(
+                &format!("cannot read `{}`", folder.display()),
+                &error,
+            ));
+        }
+    };
+    let one = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let ours = path.extension().is_some_and(|ext| ext == "json") && path.is_file();
+        serde_json::from_slice(&ours.then(|| std::fs::read(&path).ok())??).ok()
+    };
+    let mut all: Vec<Incident> = entries.filter_map(one).collect();
+    all.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(all)
+}
+
+fn list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
+    match format.unwrap_or(Format::Table) {
+        Format::Json => output::json(&json!({ "items": all })),
+        Format::Yaml => output::yaml(&json!({ "items": all })),
+        Format::Name => output::data(&output::lines(all.iter().map(|incident| &incident.id))),
+        Format::Table | Format::Wide if all.is_empty() => {
+            output::note("no incidents");
+            Ok(())
+        }
+        Format::Table | Format::Wide => {
+            let row = |incident: &Incident| {
+                vec![
+                    incident.id.clone(),
+                    incident.at.clone(),
+                    incident.last_heard.clone().unwrap_or_default(),
+                    incident.open_intents.len().to_string(),
+                    incident.adopted.len().to_string(),
+                    incident.set_aside.len().to_string(),
+                ]
+            };
+            let rows: Vec<_> = all.iter().map(row).collect();
+            output::data(&output::lines(table::lines(HEAD, &rows)))
+        }
+    }
+}
+
+fn show(incident: &Incident, format: Option<Format>) -> Result<(), Failure> {
+    match format.unwrap_or(Format::Table) {
+        Format::Json => output::json(incident),
+        Format::Yaml => output::yaml(incident),
+        Format::Name => output::data(&format!("{}\n", incident.id)),
+        Format::Table | Format::Wide => output::data(&told(incident)),
+    }
+}
+
+fn told(incident: &Incident) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        // Writing to a string cannot fail.
+        let _always = writeln!(text, "{name:<15}{value}");
+    };
+    line("incident", &incident.id);
+    line("at", &incident.at);
+    line(
+        "run before",
+        if incident.clean { "ended cleanly" } else { "died" },
+    );
+    if let (Some(died), Some(at)) = (&incident.died, &incident.last_heard) {
+        line("last heard of", &format!("{at} (run {died})"));
+    }
+    let journal = &incident.journal;
+    let found = format!(
+        "{} records, {} damaged, {} of a newer version, {} bytes torn",
+        journal.records, journal.damaged, journal.newer, journal.torn
+    );
+    line("journal", &found);
+    for aside in &incident.set_aside {
+        let to = aside.to.as_deref().unwrap_or("it could not be moved");
+        line("set aside", &format!("{}: {} -> {to}", aside.path, aside.why));
+    }
+    for (service, restarts) in &incident.restarts {
+        line("restarts", &format!("{service}: {restarts}"));
+    }
+    for adopted in &incident.adopted {
+        let of = format!("{}/{}", adopted.environment, adopted.service);
+        line(
+            "adopted",
+            &format!("{of}: `{}` is {}", adopted.container, adopted.state),
+        );
+    }
+    if incident.open_intents.is_empty() {
+        line("open intents", "none");
+        return text;
+    }
+    let row = |open: &OpenIntent| {
+        vec![
+            open.at.clone(),
+            open.verb.clone(),
+            open.subject.clone(),
+            open.settled.clone(),
+            open.how.clone(),
+        ]
+    };
+    let rows: Vec<_> = incident.open_intents.iter().map(row).collect();
+    text.push('\n');
+    text.push_str(&output::lines(table::lines(INTENTS, &rows)));
+    text
+}

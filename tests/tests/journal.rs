@@ -1,0 +1,218 @@
+//! The journal on a real engine: a disk that is full, and a controller that dies in the middle of its work.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot look ends with a message"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use argus_tests::stage::{LIMIT, condition, engine, incarnations};
+use argus_tests::{Controller, RunOptions, wait};
+use serde_json::Value;
+
+/// So many services that not all of their intents fit into the rest of a page.
+fn many(name: &str, services: usize) -> String {
+    let mut text = format!("version: \"1\"\nproject: {{ name: {name} }}\nservices:\n");
+    for number in 0..services {
+        writeln!(
+            text,
+            "  s{number}:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"exec sleep 3600\"]\n    stopGrace: 1s\n    \
+             container: {{ name: {name}-s{number} }}"
+        )
+        .expect("a string takes text");
+    }
+    text
+}
+
+/// A disk of its own for a state folder; it goes with the engine's folder.
+fn small_disk(at: &Path) {
+    std::fs::create_dir_all(at).expect("a folder");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=2m", "argus-test"])
+        .arg(at)
+        .status();
+    assert!(mounted.expect("mount runs").success(), "a small disk");
+}
+
+fn fill(at: &Path) {
+    let room = vec![b'x'; 64 * 1024];
+    let mut file = std::fs::File::create(at).expect("a file");
+    // Until nothing more fits, byte by byte at the end.
+    for size in [room.len(), 4_096, 512, 1] {
+        while std::io::Write::write_all(&mut file, &room[..size]).is_ok() {}
+    }
+}
+
+fn incidents(argus: &Controller<'_>) -> Vec<Value> {
+    let output = argus.cli(&["incidents", "-o", "json"]);
+    assert!(output.status.success(), "{output:?}");
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    all["items"].as_array().cloned().expect("a list")
+}
+
+fn said(argus: &Controller<'_>, words: &[&str]) -> (bool, String) {
+    let output = argus.cli(words);
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+#[test]
+fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
+    let engine = engine();
+    let state = engine.scratch("journal-full").join("state");
+    small_disk(&state);
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            state: Some(state.clone()),
+            ..RunOptions::default()
+        },
+    );
+    argus.write_spec("a.e2e.yaml", &many("fulla", 2));
+    argus.wait_ready("fulla", LIMIT);
+    let before = incarnations(engine, "fulla");
+    let ballast = state.join("ballast");
+    fill(&ballast);
+    argus.write_spec("b.e2e.yaml", &many("fullb", 24));
+    argus.wait_until(LIMIT, "mode Safe is told to whoever asks", || {
+        let (_, text) = said(&argus, &["get"]);
+        (text.contains("mode Safe") && text.contains("No space left")).then_some(())
+    });
+    assert!(
+        argus.logs().contains("journal cannot be written"),
+        "{}",
+        argus.logs()
+    );
+    // What was on its way may end; after that nothing changes any more.
+    let (mut made, mut looks) = (incarnations(engine, "fullb"), 0);
+    argus.wait_until(LIMIT, "what was begun has ended", || {
+        let now = incarnations(engine, "fullb");
+        looks = if now == made { looks + 1 } else { 0 };
+        made = now;
+        (looks > 20).then_some(())
+    });
+    assert!(made.len() < 24, "some were not made");
+    engine.docker_ok(&["rm", "-f", "fulla-s1"]);
+    wait::all_the_while(Duration::from_secs(5), "nothing is done", || {
+        engine.inspect("fulla-s1").is_none() && incarnations(engine, "fullb") == made
+    });
+    let (resumed, text) = said(&argus, &["resume", "-o", "json"]);
+    assert!(!resumed && text.contains("JOURNAL_UNWRITABLE"), "{text}");
+
+    std::fs::remove_file(&ballast).expect("it is there");
+    let status = argus.wait_status("fulla", LIMIT, "says that it is Safe", |now| {
+        now["mode"] == "Safe" && now["errors"].to_string().contains("JOURNAL_UNWRITABLE")
+    });
+    assert_eq!(condition(&status, "Blocked")["status"], "True", "{status:#}");
+    let whole = argus.controller_status();
+    assert!(
+        whole["errors"].to_string().contains("JOURNAL_UNWRITABLE"),
+        "{whole:#}"
+    );
+    wait::all_the_while(Duration::from_secs(4), "writable is not enough", || {
+        engine.inspect("fulla-s1").is_none() && incarnations(engine, "fullb") == made
+    });
+    let (resumed, text) = said(&argus, &["resume"]);
+    assert!(resumed, "{text}");
+    argus.wait_ready("fullb", LIMIT);
+    let after = argus.wait_ready("fulla", LIMIT);
+    assert_eq!(after["mode"], "Full", "{after:#}");
+    let now = incarnations(engine, "fulla");
+    assert_eq!(now["fulla-s0"], before["fulla-s0"], "what ran was left alone");
+    let (again, text) = said(&argus, &["resume"]);
+    assert!(!again, "{text}");
+}
+
+#[test]
+fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("a.e2e.yaml", &many("opena", 2));
+    argus.wait_ready("opena", LIMIT);
+    let before = incarnations(engine, "opena");
+    assert!(incidents(&argus).is_empty(), "a first start is no incident");
+    let journal = argus.state.join("private").join("journal.jsonl");
+    let count = |kind: &str| {
+        let text = std::fs::read_to_string(&journal).unwrap_or_default();
+        text.matches(&format!("\"kind\":\"{kind}\"")).count()
+    };
+    // Until one kill met an act on its way, which the first mostly does.
+    let mut made: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut open = Vec::new();
+    for round in 0..5 {
+        let name = format!("openb{round}");
+        argus.write_spec("b.e2e.yaml", &many(&name, 16));
+        argus.wait_until(LIMIT, "acts are on their way", || {
+            (count("intent") > count("result")).then_some(())
+        });
+        argus.kill9();
+        argus.start_again();
+        argus.wait_ready(&name, LIMIT);
+        made = incarnations(engine, &name);
+        assert_eq!(made.len(), 16);
+        let all = incidents(&argus);
+        assert_eq!(all.len(), round + 1, "{all:#?}");
+        let last = all.last().expect("one");
+        assert_eq!(
+            (&last["schemaVersion"], &last["clean"]),
+            (&1.into(), &false.into())
+        );
+        assert!(last["adopted"].to_string().contains("opena-s0"), "{last:#}");
+        open = last["openIntents"].as_array().cloned().expect("a list");
+        if !open.is_empty() {
+            break;
+        }
+    }
+    assert!(!open.is_empty(), "no kill met an act on its way");
+    for intent in &open {
+        let word = intent["settled"].as_str().unwrap_or_default();
+        assert!(["done", "notDone", "redo"].contains(&word), "{intent:#}");
+    }
+    assert_eq!(incarnations(engine, "opena"), before, "nothing was restarted");
+    assert_eq!(argus.controller_status()["mode"], "Full");
+    let log = argus.logs();
+    assert!(log.contains("Recovery"), "{log}");
+    let (told, text) = said(&argus, &["incidents"]);
+    assert!(told && text.contains("ADOPTED"), "{text}");
+    // A clean stop is no incident.
+    let known = incidents(&argus).len();
+    argus.stop();
+    argus.start_again();
+    argus.wait_until(LIMIT, "it is up", || {
+        (argus.controller_status()["mode"] == "Full").then_some(())
+    });
+    wait::all_the_while(Duration::from_secs(2), "nothing changes", || {
+        incarnations(engine, "opena") == before && made.len() == 16
+    });
+    assert_eq!(incidents(&argus).len(), known);
+}
+
+#[test]
+fn a_state_folder_that_is_removed_ends_the_controller_with_what_happened() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &many("gone", 1));
+    argus.wait_ready("gone", LIMIT);
+    let before = incarnations(engine, "gone");
+    // It may write into the folder that is being removed.
+    argus.wait_until(LIMIT, "it is removed", || {
+        (std::fs::remove_dir_all(&argus.state).is_ok() || !argus.state.exists()).then_some(())
+    });
+    let ended = argus.wait_exit(LIMIT);
+    assert_eq!(ended.code(), Some(1));
+    let log = argus.logs();
+    assert!(log.contains("was removed while the controller ran"), "{log}");
+    assert!(log.contains("containers keep running"), "{log}");
+    assert_eq!(incarnations(engine, "gone"), before);
+    argus.start_again();
+    argus.wait_ready("gone", LIMIT);
+    assert_eq!(incarnations(engine, "gone"), before, "it is adopted");
+}
