@@ -121,6 +121,7 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
             heavy: times.timeout_heavy,
         },
         stop_grace: times.stop_grace,
+        lease_ttl: times.lease_ttl,
         clock: Clock::system(),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort, ServiceName};
+use crate::lease::{Leases, Standing};
 use crate::memory::expectation::RELIST_WITHIN;
 use crate::memory::{Memory, Proof, notice};
 use crate::observed::{Observed, World};
@@ -13,9 +14,13 @@ use crate::orders::Orders;
 use crate::outcome::{ActError, Done};
 use crate::plan::port::{Assignment, Claims};
 use crate::plan::render::Rendered;
-use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, Wait, WaitingOn, port, render};
+use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, port, render};
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
+
+mod company;
+
+use company::Company;
 
 /// Who this controller is and how it publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +44,8 @@ pub struct Inputs<'a> {
     pub world: &'a World,
     /// Verdicts of the probes.
     pub health: &'a HealthBook,
+    /// Who else is at work on the engine.
+    pub leases: &'a Leases,
     /// What people and agents asked for.
     pub orders: &'a Orders,
     /// The time.
@@ -68,6 +75,7 @@ pub struct Brain {
     /// A spec came, changed or went: images may be wanted by nobody any more.
     specs_changed: bool,
     orders: Orders,
+    company: Company,
 }
 
 /// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
@@ -91,6 +99,7 @@ impl Brain {
             health: HealthBook::new(),
             specs_changed: false,
             orders: Orders::default(),
+            company: Company::default(),
         }
     }
 
@@ -115,6 +124,7 @@ impl Brain {
         }
         self.forget_the_old(inputs);
         self.take_health(inputs);
+        self.take_company(inputs);
         if self.orders != *inputs.orders {
             self.orders.clone_from(inputs.orders);
             self.stale_all();
@@ -127,6 +137,10 @@ impl Brain {
             .cloned()
             .collect();
         for env in &envs {
+            if matches!(inputs.leases.standing(env, true, inputs.now), Standing::Theirs(_)) {
+                // What another controller does there is no failure, and none of our ports.
+                continue;
+            }
             let observed = inputs.world.of(env).unwrap_or(&nothing);
             self.memory.notice(
                 env,
@@ -136,6 +150,7 @@ impl Brain {
                     health: inputs.health,
                     outages: inputs.world.outages(),
                     orders: inputs.orders,
+                    controller: &self.site.controller,
                     now: inputs.now,
                 },
             );
@@ -160,7 +175,8 @@ impl Brain {
             .values()
             .map(|expected| expected.until)
             .min();
-        turn.wake_at = [turn.wake_at, expected].into_iter().flatten().min();
+        let leases = inputs.leases.next_change(inputs.now);
+        turn.wake_at = [turn.wake_at, expected, leases].into_iter().flatten().min();
         turn
     }
 
@@ -177,40 +193,6 @@ impl Brain {
             self.memory.forget_failures(env, &accepted.desired);
         }
         self.stale_all();
-    }
-
-    /// Without a complete list and a complete scan nothing is done, and everything says so.
-    fn blind(&mut self, inputs: &Inputs<'_>, mut turn: Turn) -> Turn {
-        self.stale_all();
-        let on = if inputs.scanned {
-            // Without a reason it answers, and was not listed yet.
-            let why = inputs.world.unreachable_reason().to_owned();
-            WaitingOn::Engine { why }
-        } else {
-            WaitingOn::Specs
-        };
-        for (env, accepted) in inputs.specs {
-            let wait = |service: &ServiceName| Wait {
-                subject: Subject::Service {
-                    environment: env.clone(),
-                    service: service.clone(),
-                },
-                on: on.clone(),
-            };
-            let plan = Plan {
-                waits: accepted.desired.services.keys().map(wait).collect(),
-                revision: Some(accepted.desired.revision.clone()),
-                ports: self
-                    .memory
-                    .environments
-                    .get(env)
-                    .map(|kept| kept.ports.clone())
-                    .unwrap_or_default(),
-                ..Plan::default()
-            };
-            turn.plans.insert(env.clone(), Arc::new(plan));
-        }
-        turn
     }
 
     /// Drops expectations whose proof is seen. One that ran out asks for a full list before anything is done.
@@ -280,6 +262,16 @@ impl Brain {
         claims: &mut Claims,
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
+        if let Some(plan) = self.keeps_off(env, accepted.map(AsRef::as_ref), inputs) {
+            cached.version = Some(observed.version);
+            cached.plan = Arc::new(plan);
+            cached.accepted = accepted.cloned();
+            cached.rendered = Rendered::default();
+            cached.ports = Assignment::default();
+            cached.stale = false;
+            self.cache.insert(env.clone(), cached);
+            return Vec::new();
+        }
         if let Some(accepted) = accepted {
             let kept = self.memory.environments.entry(env.clone()).or_default();
             let desired = &accepted.desired;
@@ -289,7 +281,7 @@ impl Brain {
                 .as_ref()
                 .is_some_and(|old| Arc::ptr_eq(old, accepted));
             self.specs_changed |= !same;
-            if !same || cached.ports.ports != ports.ports {
+            if !same || cached.ports.ports != ports.ports || cached.rendered.is_empty() {
                 cached.rendered = render::environment(desired, &ports.ports, &self.site);
             }
             cached.ports = ports;
@@ -313,6 +305,9 @@ impl Brain {
             ports: &cached.ports,
             rendered: &cached.rendered,
             site: &self.site,
+            world: inputs.world,
+            leases: inputs.leases,
+            projects: &self.company.projects,
             orders: inputs.orders,
             now: inputs.now,
         });
@@ -320,7 +315,7 @@ impl Brain {
             self.memory.began(step, observed, inputs.now);
         }
         if let Some(accepted) = accepted
-            && plan.is_settled()
+            && plan.is_settled_but_for_orphans()
             && let Some(kept) = self.memory.environments.get_mut(env)
         {
             kept.last_good = Some(accepted.desired.revision.clone());

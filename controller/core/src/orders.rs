@@ -1,5 +1,7 @@
 //! What people and agents asked for beside the specs: holds and test leases.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ident::{EnvName, ServiceName};
@@ -13,6 +15,9 @@ pub struct Orders {
     pub holds: Vec<Hold>,
     /// Tests that run.
     pub leases: Vec<Lease>,
+    /// Projects whose orphans are removed whatever the settings say, each until then.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cleaning: BTreeMap<String, Timestamp>,
 }
 
 /// An environment or a service that is left as it is.
@@ -46,6 +51,11 @@ pub struct Lease {
 }
 
 impl Orders {
+    /// Whether somebody asked for the orphans of a project to be removed.
+    pub fn cleans(&self, project: &str, now: Timestamp) -> bool {
+        self.cleaning.get(project).is_some_and(|until| *until > now)
+    }
+
     /// The hold that an environment is under as a whole.
     pub fn environment_hold(&self, env: &EnvName, now: Timestamp) -> Option<&Hold> {
         self.holds
@@ -104,13 +114,14 @@ impl Orders {
     pub fn expire(&mut self, now: Timestamp) {
         self.holds.retain(|hold| lasts(hold.until, now));
         self.leases.retain(|lease| lease.until > now);
+        self.cleaning.retain(|_, until| *until > now);
     }
 
     /// When the next of them is over by itself.
     pub fn next_end(&self) -> Option<Timestamp> {
         let holds = self.holds.iter().filter_map(|hold| hold.until);
         let leases = self.leases.iter().map(|lease| lease.until);
-        holds.chain(leases).min()
+        holds.chain(leases).chain(self.cleaning.values().copied()).min()
     }
 }
 

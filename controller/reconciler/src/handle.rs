@@ -77,6 +77,12 @@ pub enum Command {
         /// Environment.
         environment: EnvName,
     },
+    /// Remove what dead controllers left, whatever the specs say about that.
+    CleanOrphans {
+        /// Of these projects; of all whose specs are held without any.
+        #[serde(default)]
+        projects: Vec<String>,
+    },
     /// Run the same revision beside itself.
     Fork {
         /// Environment.
@@ -87,9 +93,10 @@ pub enum Command {
 }
 
 impl Command {
-    /// The environment it is about.
-    pub fn environment(&self) -> &EnvName {
+    /// The environment it is about, where it is about one.
+    pub fn environment(&self) -> Option<&EnvName> {
         match self {
+            Self::CleanOrphans { .. } => None,
             Self::Down { environment }
             | Self::Retry { environment }
             | Self::Hold { environment, .. }
@@ -98,7 +105,7 @@ impl Command {
             | Self::BeginTest { environment, .. }
             | Self::EndTest { environment, .. }
             | Self::Rollback { environment }
-            | Self::Fork { environment, .. } => environment,
+            | Self::Fork { environment, .. } => Some(environment),
         }
     }
 }

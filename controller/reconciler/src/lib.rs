@@ -8,6 +8,7 @@ pub mod hands;
 pub mod identity;
 pub mod informer;
 pub mod keeper;
+pub mod lease;
 pub mod lock;
 pub mod outlook;
 pub mod prober;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Inputs};
 use argus_core::ident::EnvName;
+use argus_core::lease::Leases;
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::World;
 use argus_core::plan::Plan;
@@ -43,6 +44,7 @@ pub(crate) struct Facts {
     pub(crate) specs: watch::Receiver<Arc<SpecBook>>,
     pub(crate) worlds: watch::Receiver<Arc<World>>,
     pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
+    pub(crate) leases: watch::Receiver<Leases>,
     pub(crate) commands: mpsc::Receiver<Request>,
 }
 
@@ -73,6 +75,7 @@ enum Wake {
     Specs,
     World,
     Health,
+    Leases,
     Progress,
     Timer,
     Act(Box<Finished>),
@@ -113,6 +116,7 @@ impl<B: Backend> Reconciler<B> {
                 Wake::Specs => "specs",
                 Wake::World => "world",
                 Wake::Health => "health",
+                Wake::Leases => "leases",
                 Wake::Timer => "timer",
                 Wake::Progress => {
                     self.publish();
@@ -147,6 +151,7 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.specs.changed() => Wake::Specs,
             Ok(()) = facts.worlds.changed() => Wake::World,
             Ok(()) = facts.healths.changed() => Wake::Health,
+            Ok(()) = facts.leases.changed() => Wake::Leases,
             Ok(()) = self.board.changed() => Wake::Progress,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
             else => Wake::Command(None),
@@ -158,6 +163,7 @@ impl<B: Backend> Reconciler<B> {
         let specs = self.facts.specs.borrow_and_update().clone();
         let world = self.facts.worlds.borrow_and_update().clone();
         let health = self.facts.healths.borrow_and_update().clone();
+        let leases = self.facts.leases.borrow_and_update().clone();
         let now = self.clock.now();
         self.wishes.lift(&specs, now);
         let facts = wishes::Facts {
@@ -183,6 +189,7 @@ impl<B: Backend> Reconciler<B> {
                 scanned: specs.scanned,
                 world: &world,
                 health: &health,
+                leases: &leases,
                 orders: &self.wishes.orders,
                 now,
             })
@@ -238,6 +245,7 @@ impl<B: Backend> Reconciler<B> {
                     }
                 }
                 Command::Down { .. }
+                | Command::CleanOrphans { .. }
                 | Command::Hold { .. }
                 | Command::Resume { .. }
                 | Command::BeginTest { .. }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Site};
+use argus_core::lease::Leases;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::probe::HealthBook;
@@ -27,7 +28,7 @@ use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::{Importance, Supervisor, TaskDied};
 use crate::wishes::Desires;
-use crate::{identity, informer, keeper, prober, specs, status_writer};
+use crate::{identity, informer, keeper, lease, prober, specs, status_writer};
 
 /// How often the lock is looked at.
 const LOCK_LOOK: Duration = Duration::from_secs(5);
@@ -58,6 +59,8 @@ pub struct Options {
     pub engine_host: Option<IpAddr>,
     /// Deadlines of calls.
     pub deadlines: Deadlines,
+    /// After how long without a renewal other controllers call this one dead; 90 s unless somebody wants it otherwise.
+    pub lease_ttl: Duration,
     /// How long a stop waits for the acts in flight; 30 s unless somebody wants it otherwise.
     pub stop_grace: Duration,
     /// The time.
@@ -72,6 +75,7 @@ pub struct Controller {
     lock: Lock,
     site: Site,
     clean: bool,
+    place: String,
     remembered: Remembered,
     kept: Kept,
 }
@@ -109,6 +113,7 @@ impl Controller {
         let clean = state.take_clean_shutdown().map_err(at(state.clean_shutdown()))?;
         let remembered = keeper::read(&state.memory_json()).map_err(at(state.memory_json()))?;
         let kept = keeper::read(&state.book_json()).map_err(at(state.book_json()))?;
+        let place = identity::place(state.root());
         let site = Site {
             controller,
             run,
@@ -120,6 +125,7 @@ impl Controller {
             lock,
             site,
             clean,
+            place,
             remembered,
             kept,
         })
@@ -148,6 +154,7 @@ impl Controller {
             lock,
             site,
             clean,
+            place,
             remembered,
             kept,
         } = self;
@@ -167,6 +174,8 @@ impl Controller {
         let (worlds, worlds_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (kept, kept_seen) = watch::channel(kept);
+        let holder = lease::Holder::new(&site, place, options.lease_ttl);
+        let (leases, leases_seen) = watch::channel(Leases::of(holder.me.clone()));
         let memory = Memory {
             environments: remembered.environments.clone(),
             ..Memory::default()
@@ -192,18 +201,15 @@ impl Controller {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
         };
-        let eyes = (desires_seen, worlds_seen.clone());
+        let eyes = (desires_seen.clone(), worlds_seen.clone());
         start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
-        supervisor.spawn_once(
-            "memory",
-            Importance::Critical,
-            keeper::run(state.memory_json(), remembered_seen),
-        );
-        supervisor.spawn_once(
-            "book",
-            Importance::Critical,
-            keeper::run(state.book_json(), kept_seen),
-        );
+        let about = lease::Facts {
+            desires: desires_seen,
+            worlds: worlds_seen.clone(),
+            outlooks: outlooks_seen.clone(),
+        };
+        start_lease(&supervisor, &backend, holder, about, leases, clock, &stop);
+        start_keepers(&supervisor, &state, remembered_seen, kept_seen);
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
             move || status_writer::run(state.clone(), view.clone(), outlooks.clone())
@@ -214,6 +220,7 @@ impl Controller {
             specs: specs_seen,
             worlds: worlds_seen,
             healths: healths_seen,
+            leases: leases_seen,
             commands: requests,
         };
         let brain = Brain::new(site, memory);
@@ -304,6 +311,43 @@ fn start_prober<B: Backend>(
             worlds,
             healths.clone(),
             places,
+            clock,
+            stop.clone(),
+        )
+    });
+}
+
+fn start_keepers(
+    supervisor: &Supervisor,
+    state: &StateDir,
+    remembered: watch::Receiver<Remembered>,
+    kept: watch::Receiver<Kept>,
+) {
+    supervisor.spawn_once(
+        "memory",
+        Importance::Critical,
+        keeper::run(state.memory_json(), remembered),
+    );
+    supervisor.spawn_once("book", Importance::Critical, keeper::run(state.book_json(), kept));
+}
+
+fn start_lease<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    holder: lease::Holder,
+    about: lease::Facts,
+    leases: watch::Sender<Leases>,
+    clock: Clock,
+    stop: &CancellationToken,
+) {
+    let (backend, stop) = (backend.clone(), stop.clone());
+    supervisor.spawn("lease", Importance::Critical, move || {
+        let (holder, about) = (holder.clone(), about.clone());
+        lease::run(
+            backend.clone(),
+            holder,
+            about,
+            leases.clone(),
             clock,
             stop.clone(),
         )

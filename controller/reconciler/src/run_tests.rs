@@ -46,6 +46,7 @@ fn options(dir: &std::path::Path) -> Options {
         engine_host: None,
         deadlines: Deadlines::default(),
         stop_grace: Duration::from_secs(2),
+        lease_ttl: argus_core::lease::TTL,
         clock: Clock::system(),
     }
 }

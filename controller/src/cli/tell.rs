@@ -46,7 +46,7 @@ pub(crate) fn one(
     match format {
         Some(Format::Json) => output::json(&answer)?,
         Some(Format::Yaml) => output::yaml(&answer)?,
-        Some(Format::Name) => output::data(&format!("{}\n", command.environment()))?,
+        Some(Format::Name) => output::data(&output::lines(command.environment()))?,
         Some(Format::Table | Format::Wide) | None => output::data(&say(&answer))?,
     }
     Ok(Exit::Done)

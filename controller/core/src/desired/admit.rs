@@ -90,6 +90,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
                 VolumeDeletion::Keep => false,
                 VolumeDeletion::Delete => true,
             },
+            clean_orphans: written.resilience.preflight.clean_orphans,
             notes: notes::of(written),
         };
         desired.revision = revision_of(&desired);

@@ -43,6 +43,7 @@ pub fn revision_of(desired: &Desired) -> Revision {
         fields.remove("notes");
         fields.remove("hold");
         fields.remove("rollback");
+        fields.remove("clean_orphans");
     }
     hash_of(&json)
 }

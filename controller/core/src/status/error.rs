@@ -7,11 +7,11 @@ use sha2::{Digest, Sha256};
 
 use crate::memory::ServiceMemory;
 use crate::outcome::PortOwner;
-use crate::plan::{Subject, WaitingOn};
+use crate::plan::{Holder, Subject, WaitingOn};
 use crate::time::Timestamp;
 
 use super::StatusInput;
-use super::wait::{holder, one_line};
+use super::wait::{controller, holder, one_line};
 
 mod death;
 mod failure;
@@ -102,11 +102,13 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 input.now,
             ))
         }
+        WaitingOn::Leased { holder, .. } => Some(place.finish(of_lease(holder), input.now)),
         WaitingOn::Unhealthy { .. } => {
             of_last_death(input, place, memory).or_else(|| Some(of_probe(input, place)))
         }
         WaitingOn::Engine { .. }
         | WaitingOn::Specs
+        | WaitingOn::Lease
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
         | WaitingOn::Relist { .. }
@@ -145,7 +147,9 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::NotRestarted
         | WaitingOn::Storm { .. }
         | WaitingOn::Deferred { .. } => Some(Code::ContainerCrash),
+        WaitingOn::Leased { .. } => Some(Code::LeaseHeld),
         WaitingOn::Specs
+        | WaitingOn::Lease
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
         | WaitingOn::Relist { .. }
@@ -242,6 +246,11 @@ fn of_hold(until: Option<Timestamp>, why: &str) -> StructuredError {
     };
     let until = until.map(|at| at.to_string());
     StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }))
+}
+
+fn of_lease(holder: &Holder) -> StructuredError {
+    let message = format!("{} is at work on it", controller(holder));
+    StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
 }
 
 fn of_port(port: u16, protocol: &str, owner: &PortOwner) -> StructuredError {

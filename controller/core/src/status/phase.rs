@@ -33,6 +33,9 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
             Phase::Pending
         };
     }
+    if is_anothers(input) {
+        return Phase::Pending;
+    }
     if was_ready || is_stuck(input) {
         return Phase::Degraded;
     }
@@ -112,7 +115,14 @@ pub(super) fn open_subjects<'p>(
     };
     acted
         .chain(plan.waits.iter().map(|wait| &wait.subject))
-        .filter(move |subject| !optional(subject))
+        .filter(move |subject| !optional(subject) && !plan.is_about_an_orphan(subject))
+}
+
+/// Another controller is at work on all of it: whatever runs is not this one's doing.
+fn is_anothers(input: &StatusInput<'_>) -> bool {
+    let Some(plan) = input.plan else { return false };
+    let leased = |on: &WaitingOn| matches!(on, WaitingOn::Leased { .. });
+    plan.steps.is_empty() && !plan.waits.is_empty() && plan.waits.iter().all(|wait| leased(&wait.on))
 }
 
 /// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).
@@ -127,7 +137,12 @@ fn is_stuck(input: &StatusInput<'_>) -> bool {
 /// Something of it was made, or is being made.
 fn begun(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let held_back = |on: &WaitingOn| matches!(on, WaitingOn::Engine { .. } | WaitingOn::Specs);
+    let held_back = |on: &WaitingOn| {
+        matches!(
+            on,
+            WaitingOn::Engine { .. } | WaitingOn::Specs | WaitingOn::Lease | WaitingOn::Leased { .. }
+        )
+    };
     !plan.steps.is_empty()
         || !input.observed.containers.is_empty()
         || plan.waits.iter().any(|wait| !held_back(&wait.on))

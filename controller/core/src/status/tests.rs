@@ -135,6 +135,7 @@ impl Shop {
             },
             restart,
             delete_volumes: false,
+            clean_orphans: true,
             hold: false,
             rollback: None,
             notes: Vec::new(),

@@ -4,7 +4,7 @@ use argus_crds::status::WaitingOn as Told;
 
 use crate::desired::Condition;
 use crate::outcome::PortOwner;
-use crate::plan::WaitingOn;
+use crate::plan::{Holder, WaitingOn};
 
 use super::error::code_of_wait;
 
@@ -22,6 +22,8 @@ fn reason(on: &WaitingOn) -> &'static str {
     match on {
         WaitingOn::Engine { .. } => "EngineNotReady",
         WaitingOn::Specs => "SpecsNotScanned",
+        WaitingOn::Lease => "LeaseNotHeld",
+        WaitingOn::Leased { .. } => "LeaseHeldByOther",
         WaitingOn::InFlight { .. } => "ActInFlight",
         WaitingOn::Effect { .. } => "EffectNotSeen",
         WaitingOn::Relist { .. } => "OutcomeUnknown",
@@ -58,6 +60,8 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
         WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
         WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
+        WaitingOn::Lease => "this controller's lease on the engine to be written".to_owned(),
+        WaitingOn::Leased { holder, .. } => format!("{}, which is at work on it", controller(holder)),
         WaitingOn::InFlight { verb } => doing(verb).to_owned(),
         WaitingOn::Effect { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
         WaitingOn::Relist { .. } => "the outcome of a call is unknown, a full list will tell".to_owned(),
@@ -111,6 +115,14 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Containers => "its containers to go first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),
     }
+}
+
+/// A living controller, in words.
+pub(super) fn controller(holder: &Holder) -> String {
+    format!(
+        "controller {} (pid {} on `{}`)",
+        holder.controller, holder.pid, holder.host
+    )
 }
 
 /// An act in progress, by its verb.
