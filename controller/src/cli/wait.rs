@@ -166,7 +166,7 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
 }
 
 /// Another controller is at work on it.
-fn leased(status: &EnvironmentStatus) -> Option<&StructuredError> {
+pub(crate) fn leased(status: &EnvironmentStatus) -> Option<&StructuredError> {
     status.errors.iter().find(|error| error.code == Code::LeaseHeld)
 }
 
