@@ -21,6 +21,7 @@ mod hold;
 mod incidents;
 mod kept;
 mod logs;
+mod orphans;
 pub(crate) mod output;
 mod plan;
 pub(crate) mod reading;
@@ -71,6 +72,8 @@ enum Verb {
     Wait(wait::Wait),
     /// Remove environments from the engine
     Down(down::Down),
+    /// List what dead controllers left, and remove it
+    Orphans(orphans::Orphans),
     /// Try again what was given up
     Retry(retry::Retry),
     /// Leave an environment or a service as it is
@@ -143,6 +146,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Describe(describe) => describe.carry_out(&options),
         Verb::Wait(wait) => wait.carry_out(&options),
         Verb::Down(down) => down.carry_out(&options),
+        Verb::Orphans(orphans) => orphans.carry_out(&options),
         Verb::Retry(retry) => retry.carry_out(&options),
         Verb::Hold(hold) => hold.carry_out(&options),
         Verb::Resume(resume) => resume.carry_out(&options),
@@ -172,6 +176,7 @@ impl Verb {
             Self::Describe(describe) => describe.output,
             Self::Wait(wait) => wait.output,
             Self::Down(down) => down.output,
+            Self::Orphans(orphans) => orphans.output,
             Self::Retry(retry) => retry.output,
             Self::Hold(hold) => hold.output,
             Self::Resume(resume) => resume.output,

@@ -124,6 +124,7 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
         },
         stop_grace: times.stop_grace,
         journal_limit: argus_reconciler::history::journal::LIMIT,
+        lease_ttl: times.lease_ttl,
         clock: Clock::system(),
     }
 }

@@ -343,7 +343,16 @@ pub struct Orphan {
     /// The project on its label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// What was done about it: `reported`, `removed` or `failed`.
+    /// The environment that it was part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// The controller that made it; none for the Node tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
+    /// When it was made, by the engine's clock (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// What becomes of it: `reported`, `waiting` for its grace, `removing`, `removed` or `failed`.
     pub result: String,
     /// Why it was not removed.
     #[serde(skip_serializing_if = "Option::is_none")]

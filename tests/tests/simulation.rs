@@ -6,6 +6,8 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[path = "simulation/company.rs"]
+mod company;
 #[path = "simulation/decoys.rs"]
 mod decoys;
 #[path = "simulation/roads.rs"]

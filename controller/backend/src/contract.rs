@@ -11,6 +11,7 @@ use argus_core::plan::{Act, ContainerSpec};
 
 use crate::Backend;
 
+mod lease;
 mod look;
 
 pub use look::Breach;
@@ -50,6 +51,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         self.names(&id).await?;
         self.volumes(&mut eyes).await?;
         self.unknown().await?;
+        lease::drive(self.backend, &self.environment).await?;
         self.ends(&mut eyes, &id, &network).await
     }
 

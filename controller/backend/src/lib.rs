@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use argus_core::ident::ContainerId;
+use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
@@ -39,6 +40,16 @@ pub trait Backend: Send + Sync + 'static {
         id: &ContainerId,
         command: &[String],
     ) -> impl Future<Output = Result<ExecResult, ActError>> + Send;
+
+    /// The leases of all controllers on the engine, each with its age by the engine's clock.
+    fn leases(&self) -> impl Future<Output = Result<Vec<Lease>, ActError>> + Send;
+
+    /// Writes a lease in place of the run's last one, and answers with all that are there after that. Leases of dead runs on the
+    /// same place go, and so do those of others that have been dead for long.
+    fn renew_lease(&self, note: &Note) -> impl Future<Output = Result<Vec<Lease>, ActError>> + Send;
+
+    /// Takes a run's lease away: nobody waits for it any more.
+    fn release_lease(&self, run: &str) -> impl Future<Output = Result<(), ActError>> + Send;
 
     /// What the engine says of itself.
     fn about(&self) -> impl Future<Output = Result<About, ActError>> + Send;

@@ -14,6 +14,7 @@ mod call;
 pub mod chance;
 mod eyes;
 pub mod faults;
+mod lease;
 pub mod model;
 
 pub use backend::Sim;

@@ -6,18 +6,22 @@ use std::sync::Arc;
 
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort, ServiceName};
+use crate::lease::{Leases, Standing};
 use crate::memory::{Memory, notice};
 use crate::observed::{Observed, World};
 use crate::orders::Orders;
 use crate::outcome::{ActError, Done};
 use crate::plan::port::{Assignment, Claims};
 use crate::plan::render::Rendered;
-use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, Wait, WaitingOn, port, render};
+use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, port, render};
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
 mod circuit;
+mod company;
 mod expect;
+
+use company::Company;
 
 /// Who this controller is and how it publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub struct Inputs<'a> {
     pub world: &'a World,
     /// Verdicts of the probes.
     pub health: &'a HealthBook,
+    /// Who else is at work on the engine.
+    pub leases: &'a Leases,
     /// What people and agents asked for.
     pub orders: &'a Orders,
     /// The time.
@@ -73,6 +79,7 @@ pub struct Brain {
     /// What held others back is over: they are planned again at once.
     go_on: bool,
     circuits_version: u64,
+    company: Company,
 }
 
 /// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
@@ -98,6 +105,7 @@ impl Brain {
             orders: Orders::default(),
             go_on: false,
             circuits_version: 0,
+            company: Company::default(),
         }
     }
 
@@ -123,6 +131,7 @@ impl Brain {
         }
         self.forget_the_old(inputs);
         self.take_health(inputs);
+        self.take_company(inputs);
         if self.orders != *inputs.orders {
             self.orders.clone_from(inputs.orders);
             self.stale_all();
@@ -135,6 +144,10 @@ impl Brain {
             .cloned()
             .collect();
         for env in &envs {
+            if matches!(inputs.leases.standing(env, true, inputs.now), Standing::Theirs(_)) {
+                // What another controller does there is no failure, and none of our ports.
+                continue;
+            }
             let observed = inputs.world.of(env).unwrap_or(&nothing);
             self.memory.notice(
                 env,
@@ -144,6 +157,7 @@ impl Brain {
                     health: inputs.health,
                     outages: inputs.world.outages(),
                     orders: inputs.orders,
+                    controller: &self.site.controller,
                     now: inputs.now,
                 },
             );
@@ -169,7 +183,11 @@ impl Brain {
             .values()
             .map(|expected| expected.until)
             .min();
-        turn.wake_at = [turn.wake_at, expected, circuits].into_iter().flatten().min();
+        let leases = inputs.leases.next_change(inputs.now);
+        turn.wake_at = [turn.wake_at, expected, circuits, leases]
+            .into_iter()
+            .flatten()
+            .min();
         turn
     }
 
@@ -186,40 +204,6 @@ impl Brain {
         self.memory
             .forget_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
         self.stale_all();
-    }
-
-    /// Without a complete list and a complete scan nothing is done, and everything says so.
-    fn blind(&mut self, inputs: &Inputs<'_>, mut turn: Turn) -> Turn {
-        self.stale_all();
-        let on = if inputs.scanned {
-            // Without a reason it answers, and was not listed yet.
-            let why = inputs.world.unreachable_reason().to_owned();
-            WaitingOn::Engine { why }
-        } else {
-            WaitingOn::Specs
-        };
-        for (env, accepted) in inputs.specs {
-            let wait = |service: &ServiceName| Wait {
-                subject: Subject::Service {
-                    environment: env.clone(),
-                    service: service.clone(),
-                },
-                on: on.clone(),
-            };
-            let plan = Plan {
-                waits: accepted.desired.services.keys().map(wait).collect(),
-                revision: Some(accepted.desired.revision.clone()),
-                ports: self
-                    .memory
-                    .environments
-                    .get(env)
-                    .map(|kept| kept.ports.clone())
-                    .unwrap_or_default(),
-                ..Plan::default()
-            };
-            turn.plans.insert(env.clone(), Arc::new(plan));
-        }
-        turn
     }
 
     fn forget_the_old(&mut self, inputs: &Inputs<'_>) {
@@ -260,6 +244,16 @@ impl Brain {
         claims: &mut Claims,
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
+        if let Some(plan) = self.keeps_off(env, accepted.map(AsRef::as_ref), inputs) {
+            cached.version = Some(observed.version);
+            cached.plan = Arc::new(plan);
+            cached.accepted = accepted.cloned();
+            cached.rendered = Rendered::default();
+            cached.ports = Assignment::default();
+            cached.stale = false;
+            self.cache.insert(env.clone(), cached);
+            return Vec::new();
+        }
         if let Some(accepted) = accepted {
             let kept = self.memory.environments.entry(env.clone()).or_default();
             let desired = &accepted.desired;
@@ -269,7 +263,7 @@ impl Brain {
                 .as_ref()
                 .is_some_and(|old| Arc::ptr_eq(old, accepted));
             self.specs_changed |= !same;
-            if !same || cached.ports.ports != ports.ports {
+            if !same || cached.ports.ports != ports.ports || cached.rendered.is_empty() {
                 cached.rendered = render::environment(desired, &ports.ports, &self.site);
             }
             cached.ports = ports;
@@ -294,6 +288,9 @@ impl Brain {
             ports: &cached.ports,
             rendered: &cached.rendered,
             site: &self.site,
+            world: inputs.world,
+            leases: inputs.leases,
+            projects: &self.company.projects,
             orders: inputs.orders,
             now: inputs.now,
         });
@@ -301,7 +298,7 @@ impl Brain {
             self.memory.began(env, step, observed, inputs.now);
         }
         if let Some(accepted) = accepted
-            && plan.is_settled()
+            && plan.is_settled_but_for_orphans()
             && let Some(kept) = self.memory.environments.get_mut(env)
         {
             kept.last_good = Some(accepted.desired.revision.clone());

@@ -57,6 +57,9 @@ pub struct Desired {
     pub breaker: Option<BreakerSettings>,
     /// Whether named volumes go when the environment goes.
     pub delete_volumes: bool,
+    /// Whether what dead runs of its project left is removed.
+    #[serde(default = "yes")]
+    pub clean_orphans: bool,
     /// Whether it is left as it is.
     #[serde(default)]
     pub hold: bool,
@@ -68,6 +71,10 @@ pub struct Desired {
     pub secrets: Secrets,
     /// Said once in the status: what the file asks for that Argus carries but does not act on.
     pub notes: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One container of an environment.

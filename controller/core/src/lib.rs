@@ -6,6 +6,7 @@ pub mod desired;
 pub mod diagnose;
 pub mod ident;
 pub mod labels;
+pub mod lease;
 pub mod memory;
 pub mod mode;
 pub mod observed;

@@ -66,6 +66,8 @@ pub struct EnvMemory {
     pub services: BTreeMap<ServiceName, ServiceMemory>,
     /// Failures during tests, oldest first, bounded.
     pub disturbances: Vec<Disturbance>,
+    /// Containers that a dead controller made and this one keeps: they are its own from then on.
+    pub adopted: BTreeSet<ContainerId>,
     /// Whether its last accepted file wants the volumes to go with it.
     pub delete_volumes: Option<bool>,
     /// The last revision that became Ready.

@@ -1,6 +1,6 @@
 //! What people and agents asked for beside the specs: holds and test leases.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub struct Orders {
     pub holds: Vec<Hold>,
     /// Tests that run.
     pub leases: Vec<Lease>,
+    /// Projects whose orphans are removed whatever the settings say, each until then.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cleaning: BTreeMap<String, Timestamp>,
     /// What nobody asked for, but the controller's own state forbids; not kept.
     #[serde(skip)]
     pub bans: Bans,
@@ -64,6 +67,11 @@ pub struct Lease {
 }
 
 impl Orders {
+    /// Whether somebody asked for the orphans of a project to be removed.
+    pub fn cleans(&self, project: &str, now: Timestamp) -> bool {
+        self.cleaning.get(project).is_some_and(|until| *until > now)
+    }
+
     /// The hold that an environment is under as a whole.
     pub fn environment_hold(&self, env: &EnvName, now: Timestamp) -> Option<&Hold> {
         self.holds
@@ -122,13 +130,15 @@ impl Orders {
     pub fn expire(&mut self, now: Timestamp) {
         self.holds.retain(|hold| lasts(hold.until, now));
         self.leases.retain(|lease| lease.until + RAN_OUT_KEPT > now);
+        self.cleaning.retain(|_, until| *until > now);
     }
 
     /// When the next of them is over by itself.
     pub fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
         let holds = self.holds.iter().filter_map(|hold| hold.until);
         let leases = self.leases.iter().map(|lease| lease.until);
-        holds.chain(leases).filter(|end| *end > now).min()
+        let cleaning = self.cleaning.values().copied();
+        holds.chain(leases).chain(cleaning).filter(|end| *end > now).min()
     }
 }
 

@@ -10,8 +10,9 @@ use crate::desired::Accepted;
 use crate::ident::{
     ContainerId, EnvName, HostPort, NetworkId, ResourceName, Revision, ServiceName, SpecHash,
 };
+use crate::lease::{Leases, Life};
 use crate::memory::{EnvMemory, Memory};
-use crate::observed::{Observed, Outage};
+use crate::observed::{Observed, Outage, World};
 use crate::orders::Orders;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
@@ -23,6 +24,7 @@ mod drift;
 pub mod forecast;
 pub mod image;
 mod network;
+pub mod orphan;
 pub mod port;
 pub(crate) mod ready;
 pub mod render;
@@ -36,7 +38,7 @@ mod wait;
 
 pub use act::{Act, Binding, ContainerSpec};
 pub use cause::Cause;
-pub use wait::{Failure, WaitingOn};
+pub use wait::{Failure, Holder, WaitingOn};
 
 /// What an act is about. At most one act per subject is planned or in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -141,6 +143,9 @@ pub struct Plan {
     /// The hash each service's container must carry.
     #[serde(skip)]
     pub hashes: BTreeMap<ServiceName, SpecHash>,
+    /// What dead controllers left here, and what becomes of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<orphan::Orphan>,
 }
 
 impl Plan {
@@ -149,9 +154,29 @@ impl Plan {
         self.steps.is_empty() && self.waits.is_empty()
     }
 
+    /// Nothing is left to do or to wait for but the removal of what dead controllers left.
+    pub fn is_settled_but_for_orphans(&self) -> bool {
+        let steps = self.steps.iter().map(|step| &step.subject);
+        let waits = self.waits.iter().map(|wait| &wait.subject);
+        steps.chain(waits).all(|subject| self.is_about_an_orphan(subject))
+    }
+
+    /// Whether a subject is something that a dead controller left.
+    pub fn is_about_an_orphan(&self, subject: &Subject) -> bool {
+        let id = match subject {
+            Subject::StrayContainer { id } => id.as_str(),
+            Subject::StrayNetwork { id } => id.as_str(),
+            Subject::Volume { name, .. } => name.as_str(),
+            Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => return false,
+        };
+        self.orphans.iter().any(|orphan| orphan.id == id)
+    }
+
     /// When the passing of time alone changes something.
     pub fn wake_at(&self) -> Option<Timestamp> {
-        self.waits.iter().filter_map(|wait| wait.on.until()).min()
+        let waits = self.waits.iter().filter_map(|wait| wait.on.until());
+        let orphans = self.orphans.iter().filter_map(orphan::Orphan::until);
+        waits.chain(orphans).min()
     }
 }
 
@@ -176,6 +201,12 @@ pub struct PlanInput<'a> {
     pub rendered: &'a render::Rendered,
     /// Who we are.
     pub site: &'a Site,
+    /// Everything that is there, to know who holds a name.
+    pub world: &'a World,
+    /// Who else is at work on the engine.
+    pub leases: &'a Leases,
+    /// The projects of all accepted specs.
+    pub projects: &'a orphan::Projects,
     /// What people and agents asked for.
     pub orders: &'a Orders,
     /// The time.
@@ -202,6 +233,34 @@ impl PlanInput<'_> {
             });
         }
         self.failing(subject)
+    }
+
+    /// A name that is held by something of a living controller is that one's, and no conflict for a person to end.
+    fn name_taken(&self, name: String, holder: String, until: Timestamp) -> WaitingOn {
+        let containers = self.world.containers().filter(|held| held.name == name);
+        let networks = self
+            .world
+            .environments()
+            .values()
+            .flat_map(|seen| seen.networks.values());
+        let networks = networks.filter(|held| held.name == name);
+        let owners = containers
+            .map(|held| held.owner())
+            .chain(networks.map(|held| held.owner()));
+        let mut living =
+            owners
+                .flatten()
+                .filter_map(|owner| match self.leases.life(&owner.controller, self.now) {
+                    Life::Lives(lease) => Some(Holder::of(lease, self.leases)),
+                    Life::Us | Life::Doubtful | Life::Dead | Life::Unknown => None,
+                });
+        match living.next() {
+            Some(holder) => {
+                let until = Some(until);
+                WaitingOn::Leased { holder, until }
+            }
+            None => WaitingOn::Name { name, holder, until },
+        }
     }
 
     fn failing(&self, subject: &Subject) -> Option<WaitingOn> {

@@ -18,6 +18,7 @@ use crate::time::Timestamp;
 
 mod condition;
 mod error;
+mod orphan;
 mod phase;
 mod port;
 mod redact;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use error::circuit::status as breaker;
 pub use error::{code_of, error_id};
+pub use orphan::{orphan_errors, orphans};
 pub use port::env_file;
 pub use wait::words;
 
@@ -133,6 +135,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .map_or(input.warnings, |rejected| rejected.complaints)
             .to_vec(),
         errors,
+        orphans: input.plan.map(orphans).unwrap_or_default(),
         notes: input
             .accepted
             .map(|accepted| accepted.desired.notes.clone())

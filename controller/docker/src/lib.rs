@@ -15,6 +15,7 @@ mod exec;
 mod grip;
 mod image;
 mod inspect;
+mod lease;
 mod listeners;
 mod logs;
 mod own_stops;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 
 use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::ident::ContainerId;
+use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
@@ -66,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) own: Own,
     pub(crate) peaks: Peaks,
     pub(crate) image_labels: ImageLabels,
+    pub(crate) leases: lease::Known,
 }
 
 impl Docker {
@@ -82,6 +85,7 @@ impl Docker {
                 own: Own::default(),
                 peaks: Peaks::default(),
                 image_labels: ImageLabels::default(),
+                leases: lease::Known::default(),
             }),
         }
     }
@@ -135,6 +139,18 @@ impl Backend for Docker {
 
     async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActError> {
         exec::run(&self.shared, id, command).await
+    }
+
+    async fn leases(&self) -> Result<Vec<Lease>, ActError> {
+        lease::all(&self.shared).await
+    }
+
+    async fn renew_lease(&self, note: &Note) -> Result<Vec<Lease>, ActError> {
+        lease::renew(&self.shared, note).await
+    }
+
+    async fn release_lease(&self, run: &str) -> Result<(), ActError> {
+        lease::release(&self.shared, run).await
     }
 
     async fn about(&self) -> Result<About, ActError> {

@@ -34,6 +34,8 @@ pub(crate) struct ImageLabels {
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     ids: Mutex<HashSet<ContainerId>>,
+    /// Looked at, and found to have our labels from their images only.
+    inherited: Mutex<HashSet<ContainerId>>,
 }
 
 impl Own {
@@ -51,6 +53,20 @@ impl Own {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .contains(id)
+    }
+
+    /// Its labels came with its image: whatever they say, it is not ours.
+    pub(crate) fn only_inherits(&self, id: &ContainerId) -> bool {
+        let inherited = self.inherited.lock().unwrap_or_else(PoisonError::into_inner);
+        inherited.contains(id)
+    }
+
+    fn learn_inherited(&self, id: &ContainerId) {
+        let mut ids = self.inherited.lock().unwrap_or_else(PoisonError::into_inner);
+        if ids.len() >= OWN_KEPT {
+            ids.clear();
+        }
+        ids.insert(id.clone());
     }
 }
 
@@ -98,6 +114,22 @@ pub(crate) async fn own_container(shared: &Shared, id: &ContainerId) -> Result<O
         }
         None => Err(ActError::NotOurs(format!("container `{}`", held.container.name))),
     }
+}
+
+/// Whether a container that was looked at has our labels from its image only. What cannot be told now reads as ours, and
+/// is told before anything is done to it.
+pub(crate) async fn only_inherits(shared: &Shared, container: &Container, image_id: &str) -> bool {
+    if shared.own.knows(&container.id) || !container.labels.contains_key(MANAGED) {
+        return false;
+    }
+    let Ok(image) = image_labels(shared, image_id).await else {
+        return false;
+    };
+    let inherits = is_inherited(&container.labels, &image);
+    if inherits {
+        shared.own.learn_inherited(&container.id);
+    }
+    inherits
 }
 
 /// Who owns a container that was looked at; `None` for one that Argus did not make.

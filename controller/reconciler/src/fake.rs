@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::ident::ContainerId;
+use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
@@ -110,6 +111,25 @@ impl Backend for Fake {
             exit_code,
             output: "said".to_owned(),
         })
+    }
+
+    async fn leases(&self) -> Result<Vec<Lease>, ActError> {
+        Ok(Vec::new())
+    }
+
+    async fn renew_lease(&self, note: &Note) -> Result<Vec<Lease>, ActError> {
+        let now = crate::clock::now();
+        let (name, note) = (note.run.clone(), note.clone());
+        Ok(vec![Lease {
+            name,
+            note,
+            made_at: now,
+            renewed_at: now,
+        }])
+    }
+
+    async fn release_lease(&self, _: &str) -> Result<(), ActError> {
+        Ok(())
     }
 
     async fn about(&self) -> Result<About, ActError> {

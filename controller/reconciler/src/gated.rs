@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::ident::{ContainerId, EnvName};
+use argus_core::lease::{Lease, Note};
 use argus_core::memory::Circuits;
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
@@ -99,6 +100,19 @@ impl<B: Backend> Backend for Gated<B> {
     async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActError> {
         self.enter()?;
         self.engine.exec(id, command).await
+    }
+
+    // What tells the others that we live is told whatever else fails: who falls silent here loses its environments.
+    async fn leases(&self) -> Result<Vec<Lease>, ActError> {
+        self.engine.leases().await
+    }
+
+    async fn renew_lease(&self, note: &Note) -> Result<Vec<Lease>, ActError> {
+        self.engine.renew_lease(note).await
+    }
+
+    async fn release_lease(&self, controller: &str) -> Result<(), ActError> {
+        self.engine.release_lease(controller).await
     }
 
     async fn about(&self) -> Result<About, ActError> {

@@ -86,6 +86,12 @@ pub enum Command {
         #[serde(default)]
         environment: Option<EnvName>,
     },
+    /// Remove what dead controllers left, whatever the specs say about that.
+    CleanOrphans {
+        /// Of these projects; of all whose specs are held without any.
+        #[serde(default)]
+        projects: Vec<String>,
+    },
     /// Run the same revision beside itself.
     Fork {
         /// Environment.
@@ -100,6 +106,7 @@ impl Command {
     pub fn environment(&self) -> Option<&EnvName> {
         Some(match self {
             Self::ResetBreaker { environment } => return environment.as_ref(),
+            Self::CleanOrphans { .. } => return None,
             Self::Down { environment }
             | Self::Retry { environment }
             | Self::Hold { environment, .. }
@@ -125,6 +132,7 @@ impl Command {
             Self::EndTest { .. } => "endTest",
             Self::Rollback { .. } => "rollback",
             Self::Fork { .. } => "fork",
+            Self::CleanOrphans { .. } => "cleanOrphans",
             Self::ResetBreaker { .. } => "resetBreaker",
             Self::ResumeController => "resumeController",
         }

@@ -1,6 +1,7 @@
 //! Who this controller is: a ULID that stays with its state directory, and with its spec folder when that is lost.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use argus_core::time::Timestamp;
@@ -66,6 +67,25 @@ fn derived(specs: &Path) -> String {
     Ulid::from_bytes(first).to_string()
 }
 
+/// Which state directory this is, among all on all hosts: whoever holds its lock is alone on it.
+pub fn place(root: &Path) -> String {
+    let path = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let mut all = Sha256::new();
+    all.update(rustix::system::uname().nodename().to_bytes());
+    // Hosts may share a name, and copies of a directory a path.
+    all.update(std::fs::read("/etc/machine-id").unwrap_or_default());
+    all.update([0]);
+    all.update(path.as_os_str().as_encoded_bytes());
+    if let Ok(about) = std::fs::metadata(&path) {
+        all.update(about.dev().to_le_bytes());
+        all.update(about.ino().to_le_bytes());
+    }
+    let hash: [u8; 32] = all.finalize().into();
+    let mut first = [0_u8; 16];
+    first.copy_from_slice(&hash[..16]);
+    Ulid::from_bytes(first).to_string()
+}
+
 /// A new ULID: time and chance.
 pub fn fresh(now: Timestamp) -> String {
     let random = Ulid::generate().random();
@@ -75,6 +95,13 @@ pub fn fresh(now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_of_a_state_directory_is_another_place() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert_eq!(place(one.path()), place(one.path()));
+        assert_ne!(place(one.path()), place(other.path()));
+    }
 
     #[test]
     fn it_stays_the_same_and_a_lost_or_spoilt_one_comes_back() {

@@ -10,6 +10,7 @@ pub mod history;
 pub mod identity;
 pub mod informer;
 pub mod keeper;
+pub mod lease;
 pub mod lock;
 pub mod outlook;
 pub mod prober;

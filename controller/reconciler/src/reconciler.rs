@@ -7,6 +7,7 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Inputs};
 use argus_core::ident::EnvName;
+use argus_core::lease::Leases;
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::World;
 use argus_core::plan::Plan;
@@ -51,6 +52,7 @@ pub(crate) struct Facts {
     pub(crate) worlds: watch::Receiver<Arc<World>>,
     pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
     pub(crate) journal: watch::Receiver<Health>,
+    pub(crate) leases: watch::Receiver<Leases>,
     pub(crate) commands: mpsc::Receiver<Request>,
     pub(crate) written: watch::Receiver<Option<Written<Remembered>>>,
 }
@@ -94,6 +96,7 @@ enum Wake {
     Specs,
     World,
     Health,
+    Leases,
     Progress,
     Written,
     Journal,
@@ -141,6 +144,7 @@ impl<B: Backend> Reconciler<B> {
                 Wake::Specs => "specs",
                 Wake::World => "world",
                 Wake::Health => "health",
+                Wake::Leases => "leases",
                 Wake::Timer => "timer",
                 Wake::Journal => "journal",
                 Wake::Progress => {
@@ -181,6 +185,7 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.worlds.changed() => Wake::World,
             Ok(()) = facts.healths.changed() => Wake::Health,
             Ok(()) = facts.journal.changed() => Wake::Journal,
+            Ok(()) = facts.leases.changed() => Wake::Leases,
             Ok(()) = self.board.changed() => Wake::Progress,
             Ok(()) = facts.written.changed() => Wake::Written,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
@@ -193,6 +198,7 @@ impl<B: Backend> Reconciler<B> {
         let specs = self.facts.specs.borrow_and_update().clone();
         let world = self.facts.worlds.borrow_and_update().clone();
         let health = self.facts.healths.borrow_and_update().clone();
+        let leases = self.facts.leases.borrow_and_update().clone();
         let now = self.clock.now();
         self.wishes.lift(&specs, now);
         let facts = wishes::Facts {
@@ -230,6 +236,7 @@ impl<B: Backend> Reconciler<B> {
                 scanned: specs.scanned,
                 world: &world,
                 health: &health,
+                leases: &leases,
                 orders: &orders,
                 now,
             })
@@ -306,6 +313,7 @@ impl<B: Backend> Reconciler<B> {
                 }
                 Command::Down { .. }
                 | Command::ResetBreaker { .. }
+                | Command::CleanOrphans { .. }
                 | Command::Hold { .. }
                 | Command::Resume { .. }
                 | Command::BeginTest { .. }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Site};
+use argus_core::lease::Leases;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::probe::HealthBook;
@@ -31,7 +32,7 @@ use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::{Importance, Supervisor, TaskDied};
 use crate::wishes::Desires;
-use crate::{identity, informer, keeper, lock, prober, specs, status_writer};
+use crate::{identity, informer, keeper, lease, lock, prober, specs, status_writer};
 
 /// What the other tasks get to end after the acts in flight had their grace.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -60,6 +61,8 @@ pub struct Options {
     pub engine_host: Option<IpAddr>,
     /// Deadlines of calls.
     pub deadlines: Deadlines,
+    /// After how long without a renewal other controllers call this one dead; 90 s unless somebody wants it otherwise.
+    pub lease_ttl: Duration,
     /// How long a stop waits for the acts in flight; 30 s unless somebody wants it otherwise.
     pub stop_grace: Duration,
     /// How large a file of the journal becomes; [`crate::history::journal::LIMIT`] unless somebody wants it otherwise.
@@ -76,6 +79,7 @@ pub struct Controller {
     lock: Lock,
     site: Site,
     opening: Opening,
+    place: String,
 }
 
 /// A controller at work.
@@ -114,6 +118,7 @@ impl Controller {
             options.journal_limit,
             cleared,
         );
+        let place = identity::place(state.root());
         let site = Site {
             controller: opening.controller.clone(),
             run,
@@ -125,6 +130,7 @@ impl Controller {
             lock,
             site,
             opening,
+            place,
         })
     }
 
@@ -156,6 +162,7 @@ impl Controller {
             lock,
             site,
             opening,
+            place,
         } = self;
         let clock = options.clock;
         let (openings, openings_seen) = watch::channel(Openings::default());
@@ -178,6 +185,8 @@ impl Controller {
         let (worlds, worlds_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (kept, kept_seen) = watch::channel(kept);
+        let holder = lease::Holder::new(&site, place, options.lease_ttl);
+        let (leases, leases_seen) = watch::channel(Leases::of(holder.me.clone()));
         let memory = Memory {
             environments: remembered.environments.clone(),
             ..Memory::default()
@@ -204,9 +213,15 @@ impl Controller {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
         };
-        let eyes = (desires_seen, worlds_seen.clone());
+        let eyes = (desires_seen.clone(), worlds_seen.clone());
         start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
         start_keepers(&supervisor, &state, (remembered_seen, written), kept_seen);
+        let about = lease::Facts {
+            desires: desires_seen,
+            worlds: worlds_seen.clone(),
+            outlooks: outlooks_seen.clone(),
+        };
+        start_lease(&supervisor, &backend, holder, about, leases, clock, &stop);
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
             move || status_writer::run(state.clone(), view.clone(), outlooks.clone())
@@ -225,6 +240,7 @@ impl Controller {
             worlds: worlds_seen,
             healths: healths_seen,
             journal: journal.health(),
+            leases: leases_seen,
             commands: requests,
             written: written_seen,
         };
@@ -341,6 +357,29 @@ fn start_prober<B: Backend>(
             worlds,
             healths.clone(),
             places,
+            clock,
+            stop.clone(),
+        )
+    });
+}
+
+fn start_lease<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    holder: lease::Holder,
+    about: lease::Facts,
+    leases: watch::Sender<Leases>,
+    clock: Clock,
+    stop: &CancellationToken,
+) {
+    let (backend, stop) = (backend.clone(), stop.clone());
+    supervisor.spawn("lease", Importance::Critical, move || {
+        let (holder, about) = (holder.clone(), about.clone());
+        lease::run(
+            backend.clone(),
+            holder,
+            about,
+            leases.clone(),
             clock,
             stop.clone(),
         )

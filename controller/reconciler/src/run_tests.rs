@@ -47,6 +47,7 @@ fn options(dir: &std::path::Path) -> Options {
         deadlines: Deadlines::default(),
         stop_grace: Duration::from_secs(2),
         journal_limit: crate::history::journal::LIMIT,
+        lease_ttl: argus_core::lease::TTL,
         clock: Clock::system(),
     }
 }

@@ -20,6 +20,9 @@ mod trial;
 /// The longest lease: what was forgotten must not hold restarts back for ever.
 const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 
+/// What somebody asked to be removed is tried for this long.
+const CLEANING: Duration = Duration::from_secs(120);
+
 /// What was ready for less is nothing to go back to.
 const PROVEN: Duration = Duration::from_secs(10);
 
@@ -70,11 +73,11 @@ pub(crate) struct Facts<'a> {
 impl Wishes {
     /// Takes a command in; what it means for the brain and the hands is the caller's to do.
     pub(crate) fn obey(&mut self, command: &Command, facts: Facts<'_>) -> Result<Answer, CommandError> {
+        let now = facts.now;
         let Some(env) = command.environment() else {
-            // It concerns the breakers, or the journal, which was asked before.
+            self.clean(command, facts);
             return Ok(Answer::Done);
         };
-        let now = facts.now;
         let standing = self.accepted(env, facts.specs);
         let seen = facts.memory.environments.contains_key(env);
         let Some(accepted) = standing else {
@@ -147,9 +150,29 @@ impl Wishes {
                 Ok(Answer::Lease(lease))
             }
             Command::EndTest { case, .. } => self.end_test(env, case, facts),
+            Command::CleanOrphans { .. } => Ok(Answer::Done),
             Command::Rollback { .. } => self.roll_back(env, &accepted, false, facts),
             Command::Fork { to, .. } => self.fork(&accepted, to, facts),
             Command::ResetBreaker { .. } | Command::ResumeController => Ok(Answer::Done),
+        }
+    }
+
+    /// For a while the orphans of these projects go, whatever else is said about them.
+    fn clean(&mut self, command: &Command, facts: Facts<'_>) {
+        let Command::CleanOrphans { projects } = command else {
+            return;
+        };
+        let held = facts
+            .specs
+            .environments
+            .values()
+            .map(|accepted| &accepted.desired.project);
+        let asked: Vec<String> = match projects.as_slice() {
+            [] => held.cloned().collect(),
+            some => some.to_vec(),
+        };
+        for project in asked {
+            self.orders.cleaning.insert(project, facts.now + CLEANING);
         }
     }
 

@@ -69,6 +69,11 @@ impl Down {
 async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Result<(), Failure> {
     for name in names {
         let environment = status::named(name)?;
+        let told = status::one(state, name)?;
+        let held = told.as_ref().and_then(wait::leased).cloned();
+        if let Some(held) = held {
+            return Err(Failure::new(held));
+        }
         match tell(state, &Command::Down { environment }).await {
             Ok(_) => {}
             // It knows none of that name, yet some of it is left: it is on its way out already.

@@ -4,17 +4,57 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
+use argus_core::brain::Site;
 use argus_core::ident::EnvName;
+use argus_core::lease::{Leases, Me};
 use argus_core::observed::{Object, Sighting, World};
+use argus_core::outcome::{ActError, Done};
+use argus_core::plan::Step;
 use argus_crds::error::Code;
 use argus_docker::Docker;
+use argus_reconciler::lease::process;
+use argus_reconciler::state::StateDir;
+use argus_reconciler::{Deadlines, clock, identity};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 
 use crate::exit::Failure;
+use crate::wire;
 
 /// How long a command waits for the engine's first list.
 const LOOK: Duration = Duration::from_secs(10);
+
+/// One act with its deadline.
+pub(crate) async fn act(docker: Docker, step: Step) -> (Step, Result<Done, ActError>) {
+    let limit = Deadlines::default()
+        .of(&step.act)
+        .unwrap_or(argus_backend::NO_PROGRESS);
+    let acted = tokio::time::timeout(limit, docker.act(&step.act, &())).await;
+    let outcome = acted.unwrap_or_else(|_| {
+        Err(ActError::Unknown(format!(
+            "deadline of {} s passed",
+            limit.as_secs()
+        )))
+    });
+    (step, outcome)
+}
+
+/// Who else is at work on the engine, for a command that comes and goes beside no controller on this state directory.
+pub(crate) async fn leases(docker: &Docker, site: &Site, state: &StateDir) -> Result<Leases, Failure> {
+    let mut leases = Leases::of(Me {
+        controller: site.controller.clone(),
+        run: site.run.clone(),
+        place: identity::place(state.root()),
+        holds: false,
+    });
+    let mut found = docker
+        .leases()
+        .await
+        .map_err(|error| wire::engine_failure("cannot read the leases of other controllers", &error))?;
+    process::forget_the_dead(&mut found);
+    leases.take(found, clock::now());
+    Ok(leases)
+}
 
 /// The engine, watched.
 pub(crate) struct Eyes {
@@ -45,6 +85,18 @@ impl Eyes {
         let looked = tokio::time::timeout(LOOK, first).await;
         looked.unwrap_or_else(|_| Err(eyes.away(&format!("no list within {} s", LOOK.as_secs()))))?;
         Ok(eyes)
+    }
+
+    /// Waits until everything that is seen was looked at closely, as far as that can be.
+    pub(crate) async fn inspect(&mut self) -> Result<(), Failure> {
+        let all = async {
+            while self.world.containers().any(|container| container.facts.is_none()) {
+                self.see().await?;
+            }
+            Ok(())
+        };
+        // What hangs is told as it was listed.
+        tokio::time::timeout(LOOK, all).await.unwrap_or(Ok(()))
     }
 
     /// Takes in what is seen next. May be dropped and called again.

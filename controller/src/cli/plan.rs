@@ -21,7 +21,7 @@ use argus_reconciler::state::StateDir;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::engine::Eyes;
+use super::engine::{self, Eyes};
 use super::output::{self, Format};
 use super::reading;
 use super::status::{self, peek};
@@ -115,7 +115,9 @@ async fn roads(
     site: Site,
     remembered: Remembered,
 ) -> Result<Roads, Failure> {
-    let world = Eyes::open(&wire::docker(settings)?, None).await?.world;
+    let docker = wire::docker(settings)?;
+    let world = Eyes::open(&docker, None).await?.world;
+    let leases = engine::leases(&docker, &site, &StateDir::at(settings.state.clone())).await?;
     let memory = Memory {
         environments: remembered.environments.clone(),
         ..Memory::default()
@@ -129,6 +131,7 @@ async fn roads(
     let health = HealthBook::new();
     let inputs = Inputs {
         orders: &remembered.wishes.orders,
+        leases: &leases,
         specs: &specs,
         scanned: true,
         world: &world,
@@ -148,7 +151,7 @@ async fn roads(
             )
         })
         .collect();
-    for step in core::forecast::forecast(brain, &specs, &world, &health, now) {
+    for step in core::forecast::forecast(brain, &specs, &world, &health, &leases, now) {
         if let Some(env) = whose(&step.subject, &specs, &world) {
             roads.entry(env).or_default().steps.push(step);
         }

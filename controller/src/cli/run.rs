@@ -29,6 +29,9 @@ pub(crate) struct Times {
     /// How long a stop waits for the calls in flight
     #[arg(long, env = "ARGUS_STOP_GRACE", default_value = "30s", value_parser = bounded)]
     pub(crate) stop_grace: Duration,
+    /// After how long without a renewal other controllers call this one dead
+    #[arg(long, env = "ARGUS_LEASE_TTL", default_value = "90s", value_parser = lease, hide = true)]
+    pub(crate) lease_ttl: Duration,
 }
 
 fn bounded(text: &str) -> Result<Duration, String> {
@@ -43,6 +46,15 @@ fn bounded(text: &str) -> Result<Duration, String> {
         Ok(span)
     } else {
         Err("must be more than 0 and at most 24h".to_owned())
+    }
+}
+
+fn lease(text: &str) -> Result<Duration, String> {
+    let span = bounded(text)?;
+    if span >= Duration::from_secs(5) {
+        Ok(span)
+    } else {
+        Err("must be at least 5s: engines date leases to the second".to_owned())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_crds::error::Code;
+use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, Truth};
 use argus_reconciler::clock;
 use argus_reconciler::state::StateDir;
@@ -136,6 +136,9 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
         && worst
             .as_ref()
             .is_some_and(|error| Exit::of(error.code) == Exit::Refused);
+    if let Some(error) = leased(status).filter(|error| is_alive(error) && !status.stale) {
+        return Err(Failure::new(error.clone()));
+    }
     // What is said of an engine that is away may be old; what is said of a file is not.
     let lost = status.phase == Phase::Failed || (status.phase == Phase::Degraded && has_lost(status));
     if !lost || (status.stale && !refused) {
@@ -160,6 +163,17 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
         )
         .exit(exit),
     })
+}
+
+/// Another controller is at work on it.
+pub(crate) fn leased(status: &EnvironmentStatus) -> Option<&StructuredError> {
+    status.errors.iter().find(|error| error.code == Code::LeaseHeld)
+}
+
+/// It surely lives: its end is not a matter of waiting.
+fn is_alive(leased: &StructuredError) -> bool {
+    let details = leased.details.as_ref();
+    details.is_some_and(|details| details["holder"]["renews"] == true)
 }
 
 /// A service of it is given up, and it is one that counts: an optional one makes nothing `Degraded`.
@@ -196,5 +210,9 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
         |(name, _)| format!("argus describe {name}"),
     );
     let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}"));
+    let mut held = left.iter().filter_map(|(_, status)| leased(status.as_ref()?));
+    if let Some(held) = held.next() {
+        return Failure::new(held.clone());
+    }
     error.exit(Exit::Late).hint(format!("look closer: `{about}`"))
 }

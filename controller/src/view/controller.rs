@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use argus_backend::About as EngineAbout;
-use argus_core::status::{breaker, spec_errors};
+use argus_core::status::{breaker, orphan_errors, orphans, spec_errors};
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
-    BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, RejectedSpec, STATUS_VERSION,
-    Truth,
+    BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Orphan, RejectedSpec,
+    STATUS_VERSION, Truth,
 };
 use argus_reconciler::Outlook;
 use tokio::sync::watch;
@@ -35,6 +35,7 @@ pub(super) fn status(
     previous: Option<&ControllerStatus>,
 ) -> ControllerStatus {
     let engine = about.engine.borrow().clone();
+    let orphans: Vec<Orphan> = outlook.plans.values().flat_map(|plan| orphans(plan)).collect();
     let mut status = ControllerStatus {
         schema_version: STATUS_VERSION,
         controller: outlook.site.controller.clone(),
@@ -57,7 +58,8 @@ pub(super) fn status(
             .map(|(name, status)| (name.clone(), status.phase))
             .collect(),
         rejected: rejected(outlook),
-        errors: errors(outlook, previous),
+        errors: errors(outlook, &orphans, previous),
+        orphans,
         ..ControllerStatus::default()
     };
     let same = previous.is_some_and(|previous| {
@@ -125,8 +127,12 @@ fn rejected(outlook: &Outlook) -> Vec<RejectedSpec> {
     outlook.specs.files.iter().filter_map(one).collect()
 }
 
-/// The engine, and files whose environment cannot be told; everything else is in the environments' files.
-fn errors(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<StructuredError> {
+/// The engine, what dead controllers left, and files whose environment cannot be told; everything else is in the environments' files.
+fn errors(
+    outlook: &Outlook,
+    orphans: &[Orphan],
+    previous: Option<&ControllerStatus>,
+) -> Vec<StructuredError> {
     let mut errors = Vec::new();
     if !outlook.world.reachable() && !outlook.world.unreachable_reason().is_empty() {
         let error = StructuredError::new(Code::DockerUnavailable, outlook.engine_words());
@@ -146,6 +152,10 @@ fn errors(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<Structu
         {
             errors.extend(spec_errors(None, rejection, outlook.as_of));
         }
+    }
+    for error in orphan_errors(orphans) {
+        let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
+        errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
     }
     for error in &mut errors {
         let told = previous.into_iter().flat_map(|previous| &previous.errors);

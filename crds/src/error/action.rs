@@ -160,9 +160,10 @@ impl ActionId {
                 "argus breaker reset",
             ),
             Self::RunPreflight => shell("look at what the engine says of itself", "docker info"),
-            Self::CleanOrphans => {
-                told("remove what dead runs left behind; it carries the label `argusai.managed`")
-            }
+            Self::CleanOrphans => shell(
+                "list what dead controllers left; `--clean` removes it",
+                "argus orphans",
+            ),
             Self::VerifyNetwork => shell(
                 "look at the environment's services and ports",
                 "argus describe {env}",
@@ -188,9 +189,9 @@ impl ActionId {
             ),
             Self::Fork => shell("run it beside itself under another name", "argus fork {env}"),
             Self::Resume => shell("let it go on", "argus resume {env}"),
-            Self::StopOtherController => {
-                told("stop the other controller, or give this one a state directory of its own")
-            }
+            Self::StopOtherController => told(
+                "stop the other controller, or give this one a state directory or a namespace of its own",
+            ),
             Self::FixStateDirectory => told("make the state directory writable and give it space"),
             Self::ResumeController => shell("go on, once that is mended", "argus resume"),
             Self::InspectTests => shell("look at what happened during the run", "argus describe {env}"),

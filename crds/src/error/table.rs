@@ -136,7 +136,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "resources of a dead run were found",
-                explanation: "Resources carry our labels, nobody desires them, and their controller is dead. Those of a project that this controller holds are removed where `resilience.preflight.cleanOrphans` allows it; another project's are only reported.",
+                explanation: "Containers, networks or volumes carry the labels of Argus, nobody desires them, and the lease of the controller that made them is dead. Those of a project that one of this controller's files has are removed once they are 30 s old, unless such a file says `resilience.preflight.cleanOrphans: false`; another project's are only reported, and so are volumes that were not made under `argus.deletion.volumes: Delete`. The details list each with its project, its controller and why it stays; `argus orphans --clean`, with `--project NAME` for another project, removes them.",
                 actions: &[Act::CleanOrphans],
             },
             Self::CleanupFailed => Explanation {
@@ -145,7 +145,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a resource could not be removed",
-                explanation: "The removal of a container, network or volume failed. The details say which and why. It is tried again at the next round.",
+                explanation: "The removal of a container, network or volume failed. The message says which and why. It is tried again after a growing delay, and whatever else is to go goes meanwhile; a removal that the engine has begun is waited for.",
                 actions: &[Act::CleanOrphans, Act::Retry],
             },
             Self::Timeout => Explanation {
@@ -361,7 +361,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "another controller is at work here",
-                explanation: "Another living controller holds the state directory or the resources. Two controllers on one thing would undo each other's work, so this one does nothing to it. The details name the holder.",
+                explanation: "Another living controller uses the state directory, or its lease on the engine claimed this environment first. Two controllers on one thing would undo each other's work, so this one only observes it. The details name the holder. When that one stops, this one takes over within seconds, and when its lease is not renewed for 90 s, within two minutes; what runs as the file wants is not restarted.",
                 actions: &[Act::StopOtherController, Act::Fork],
             },
             Self::JournalUnwritable => Explanation {

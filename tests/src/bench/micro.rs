@@ -9,6 +9,7 @@ use argus_core::desired::admit::{SpecSite, admit};
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
+use argus_core::lease::Leases;
 use argus_core::memory::Memory;
 use argus_core::observed::{ContainerState, Object, Sighting, World};
 use argus_core::orders::Orders;
@@ -87,6 +88,7 @@ impl House {
 
     fn turn(&self, brain: &mut Brain) -> Turn {
         brain.turn(&Inputs {
+            leases: &Leases::default(),
             orders: &Orders::default(),
             specs: &self.specs,
             scanned: true,

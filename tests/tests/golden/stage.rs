@@ -8,6 +8,7 @@ use argus_core::brain::{Brain, Inputs, Site, Turn};
 use argus_core::desired::admit::{SpecSite, admit};
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
+use argus_core::lease::Leases;
 use argus_core::memory::Memory;
 use argus_core::observed::{Network, Object, ObjectId, Sighting, Volume, World};
 use argus_core::orders::{Hold, Lease, Orders};
@@ -330,6 +331,7 @@ impl Stage {
 
     fn turn(&mut self) -> Turn {
         let inputs = Inputs {
+            leases: &Leases::default(),
             orders: &self.orders,
             specs: &self.specs,
             scanned: self.scanned,

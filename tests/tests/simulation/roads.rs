@@ -7,6 +7,7 @@ use argus_backend::sim::{Chance, Life, Weather};
 use argus_core::brain::{Brain, Inputs};
 use argus_core::desired::Condition;
 use argus_core::ident::{HostPort, Protocol};
+use argus_core::lease::Leases;
 use argus_core::memory::Memory;
 use argus_core::observed::{ContainerState, Object, Sighting, World};
 use argus_core::orders::Orders;
@@ -93,6 +94,7 @@ fn rounds_to_rest(stage: &Stage) -> usize {
     world.apply(Sighting::ListDone);
     for round in 0..1_000 {
         let turn = brain.turn(&Inputs {
+            leases: &Leases::default(),
             orders: &Orders::default(),
             specs: &stage.specs,
             scanned: true,

@@ -149,6 +149,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         },
         restart: restart_policy(),
         delete_volumes: false,
+        clean_orphans: true,
         hold: false,
         rollback: None,
         breaker: Some(argus_core::memory::breaker::Settings::default()),

@@ -8,6 +8,7 @@ use argus_backend::sim::{Engine, Happening, Ticket, Weather};
 use argus_core::brain::{Brain, Inputs, Turn};
 use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, HostPort};
+use argus_core::lease::Leases;
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::{Container, ContainerState, World};
 use argus_core::orders::Orders;
@@ -173,6 +174,7 @@ impl Stage {
     pub(crate) fn turn(&mut self) {
         self.probe();
         let inputs = Inputs {
+            leases: &Leases::default(),
             orders: &self.orders,
             specs: &self.specs,
             scanned: self.scanned,

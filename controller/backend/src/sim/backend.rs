@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argus_core::ident::ContainerId;
+use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
@@ -145,6 +146,18 @@ impl Backend for Sim {
             exit_code: 0,
             output: String::new(),
         })
+    }
+
+    async fn leases(&self) -> Result<Vec<Lease>, ActError> {
+        self.with(Engine::leases)
+    }
+
+    async fn renew_lease(&self, note: &Note) -> Result<Vec<Lease>, ActError> {
+        self.with(|engine, now| engine.renew_lease(note, now))
+    }
+
+    async fn release_lease(&self, run: &str) -> Result<(), ActError> {
+        self.with(|engine, now| engine.release_lease(run, now))
     }
 
     async fn about(&self) -> Result<About, ActError> {

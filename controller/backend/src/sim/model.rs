@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_core::ident::{ContainerId, HostPort, NetworkId};
 use argus_core::labels;
+use argus_core::lease::Lease;
 use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Sighting, Volume};
 use argus_core::plan::Act;
 use argus_core::time::Timestamp;
@@ -40,6 +41,7 @@ pub struct Model {
     pub(super) containers: BTreeMap<ContainerId, Kept>,
     pub(super) networks: BTreeMap<NetworkId, Network>,
     pub(super) volumes: BTreeMap<String, Volume>,
+    pub(super) leases: BTreeMap<String, Lease>,
     /// Present images by reference, with the digest of their build.
     pub(super) images: BTreeMap<String, String>,
     pub(super) registry: BTreeSet<String>,
@@ -102,6 +104,12 @@ impl Model {
 
     /// Something that somebody else made. Any act on it is a trespass.
     pub fn plant(&mut self, object: Object) {
+        let id = self.leave(object);
+        self.foreign.insert(id);
+    }
+
+    /// Something that somebody made and left.
+    pub fn leave(&mut self, object: Object) -> ObjectId {
         let id = match object {
             Object::Container(container) => {
                 let id = container.id.clone();
@@ -127,8 +135,8 @@ impl Model {
                 ObjectId::Volume(name)
             }
         };
-        self.foreign.insert(id.clone());
         self.changed(&id);
+        id
     }
 
     /// What was asked of things that somebody else made.

@@ -95,6 +95,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
                 VolumeDeletion::Delete => true,
             },
             secrets: secrets.clone(),
+            clean_orphans: written.resilience.preflight.clean_orphans,
             notes: notes::of(written),
         };
         desired.revision = revision_of(&desired);

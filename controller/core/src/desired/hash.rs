@@ -46,6 +46,7 @@ pub fn revision_of(desired: &Desired) -> Revision {
         fields.remove("hold");
         fields.remove("rollback");
         fields.remove("breaker");
+        fields.remove("clean_orphans");
     }
     hash_of(&json)
 }

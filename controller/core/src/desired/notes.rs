@@ -40,7 +40,11 @@ pub(super) fn of(written: &E2eSpec) -> Vec<String> {
     let unserved = [
         (
             "resilience.preflight",
-            resilience.preflight != Preflight::default(),
+            resilience.preflight
+                != Preflight {
+                    clean_orphans: resilience.preflight.clean_orphans,
+                    ..Preflight::default()
+                },
         ),
         (
             "resilience.network.verifyConnectivity",

@@ -32,8 +32,22 @@ pub struct Context<'a> {
     pub outages: &'a [Outage],
     /// What people and agents asked for.
     pub orders: &'a Orders,
+    /// Identity of this controller.
+    pub controller: &'a str,
     /// The time.
     pub now: Timestamp,
+}
+
+/// What a container stands for is desired, whoever made it: from here on it is ours, and goes when that is not desired.
+fn adopt(memory: &mut EnvMemory, desired: &Desired, observed: &Observed, controller: &str) {
+    memory.adopted.retain(|id| observed.containers.contains_key(id));
+    for container in observed.containers.values() {
+        let service = container.labels.get(labels::SERVICE);
+        let stands = service.is_some_and(|service| desired.services.contains_key(service.as_str()));
+        if stands && !container.is_made_by(controller) && !memory.adopted.contains(&container.id) {
+            memory.adopted.insert(container.id.clone());
+        }
+    }
 }
 
 impl Memory {
@@ -62,6 +76,7 @@ impl Memory {
             return;
         };
         memory.delete_volumes = Some(desired.delete_volumes);
+        adopt(memory, desired, observed, context.controller);
         memory
             .services
             .retain(|name, _| desired.services.contains_key(name));

@@ -50,6 +50,11 @@ pub enum Cause {
     ServiceRemoved,
     /// Its environment is no longer desired.
     EnvironmentRemoved,
+    /// Its controller is dead, and nobody else desires it.
+    Orphan {
+        /// The controller; empty for the Node tool.
+        controller: String,
+    },
     /// More than one container stands for one service.
     Duplicate,
     /// The earlier try failed, and its delay is over.
@@ -76,6 +81,10 @@ impl fmt::Display for Cause {
             Self::PortFree => f.write_str("port is free again"),
             Self::ServiceRemoved => f.write_str("service removed from spec"),
             Self::EnvironmentRemoved => f.write_str("environment removed"),
+            Self::Orphan { controller } if controller.is_empty() => {
+                f.write_str("orphan of a tool that is gone")
+            }
+            Self::Orphan { controller } => write!(f, "orphan of controller {controller}"),
             Self::Duplicate => f.write_str("duplicate"),
             Self::Retry { attempt } => write!(f, "try {attempt}"),
         }

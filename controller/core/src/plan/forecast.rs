@@ -8,6 +8,7 @@ use super::{Act, ContainerSpec, Step};
 use crate::brain::{Brain, Inputs};
 use crate::desired::Accepted;
 use crate::ident::{ContainerId, EnvName, HostPort, NetworkId, ResourceName};
+use crate::lease::Leases;
 use crate::observed::{
     Attachment, Config, Container, ContainerState, Facts, Network, Object, ObjectId, Sighting, Volume, World,
 };
@@ -27,13 +28,17 @@ pub fn forecast(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
     world: &World,
     health: &HealthBook,
+    leases: &Leases,
     now: Timestamp,
 ) -> Vec<Step> {
     let (mut world, mut health, mut now) = (world.clone(), health.clone(), now);
     let mut road = Vec::new();
+    // Whoever lives does not die of our pretending that time passes.
+    let leases = &leases.frozen(now);
     for round in 0..ROUNDS {
         let turn = brain.turn(&Inputs {
             orders: &Orders::default(),
+            leases,
             specs,
             scanned: true,
             world: &world,

@@ -27,11 +27,9 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         environment: input.env.clone(),
     };
     let decision = match input.barred(&subject) {
-        Some(WaitingOn::Name { holder, until, .. }) => Decision::Wait(WaitingOn::Name {
-            name: desired.network.to_string(),
-            holder,
-            until,
-        }),
+        Some(WaitingOn::Name { holder, until, .. }) => {
+            Decision::Wait(input.name_taken(desired.network.to_string(), holder, until))
+        }
         Some(wait) => Decision::Wait(wait),
         None => Decision::Do(
             Act::CreateNetwork {

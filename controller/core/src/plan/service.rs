@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Act, Cause, ContainerSpec, Decision, Plan, PlanInput, Subject, WaitingOn, drift, image, network, port,
-    ready, render, volume,
+    Act, Cause, ContainerSpec, Decision, Holder, Plan, PlanInput, Subject, WaitingOn, drift, image, network,
+    port, ready, render, volume,
 };
 use crate::desired::{Accepted, Service};
 use crate::ident::{ResourceName, SpecHash};
+use crate::lease::Life;
 use crate::memory::expectation::is_up;
 use crate::observed::{Container, ContainerState};
 use crate::outcome::ActError;
@@ -106,13 +107,18 @@ impl Look<'_> {
         }
     }
 
-    /// What another controller made is adopted as it is, but never replaced.
+    /// What a living controller made is adopted as it is, but never replaced; what a dead one made is ours.
     fn is_ours(&self, container: &Container) -> bool {
-        container.is_made_by(&self.input.site.controller)
+        let (input, maker) = (self.input, maker(container));
+        container.is_made_by(&input.site.controller) || input.leases.yields(input.env, maker, input.now)
     }
 
     fn rival(&self, rival: &Container) -> WaitingOn {
-        let controller = rival.owner().map(|owner| owner.controller).unwrap_or_default();
+        let controller = maker(rival);
+        if let Life::Lives(lease) = self.input.leases.life(controller, self.input.now) {
+            let holder = Holder::of(lease, self.input.leases);
+            return WaitingOn::Leased { holder, until: None };
+        }
         WaitingOn::Name {
             name: rival.name.clone(),
             holder: format!("container {} of another controller ({controller})", rival.name),
@@ -123,11 +129,10 @@ impl Look<'_> {
     /// The wait for a held name tells the name that the engine knows.
     fn named(&self, wait: WaitingOn) -> WaitingOn {
         match wait {
-            WaitingOn::Name { holder, until, .. } => WaitingOn::Name {
-                name: self.service.container_name.to_string(),
-                holder,
-                until,
-            },
+            WaitingOn::Name { holder, until, .. } => {
+                let name = self.service.container_name.to_string();
+                self.input.name_taken(name, holder, until)
+            }
             other => other,
         }
     }
@@ -349,6 +354,13 @@ impl Look<'_> {
         }
         Ok(())
     }
+}
+
+fn maker(container: &Container) -> &str {
+    container
+        .labels
+        .get(crate::labels::CONTROLLER)
+        .map_or("", String::as_str)
 }
 
 fn remove(container: &Container, cause: Cause) -> Decision {

@@ -2,55 +2,174 @@
 
 use std::time::Duration;
 
+use super::orphan::{self, Fate, Kind, Orphan, Whose};
 use super::{Act, Cause, Decision, Plan, PlanInput, Subject, WaitingOn};
 use crate::ident::ResourceName;
-use crate::labels;
+use crate::labels::{self, Owner};
 use crate::memory::expectation::is_up;
-use crate::observed::{Container, ContainerState, Network};
+use crate::observed::{Container, ContainerState, Network, Volume};
+use crate::time::Timestamp;
 
 /// What a new revision removes is removed after the revision has been stable for this long.
 pub(super) const STABILITY: Duration = Duration::from_secs(2);
 /// A stray is asked to end, and killed after this.
 const GRACE: Duration = Duration::from_secs(10);
+/// Nobody waits for what a dead run's container has to say: many that do not listen shall be gone soon.
+const ORPHANS_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
     for container in input.observed.containers.values() {
-        if let Some(cause) = unwanted(input, container) {
-            let subject = Subject::StrayContainer {
-                id: container.id.clone(),
-            };
-            let decision = collect(input, &subject, container, cause);
-            plan.take(subject, decision);
-        }
+        let Some(found) = container_of(input, container) else {
+            continue;
+        };
+        let subject = Subject::StrayContainer {
+            id: container.id.clone(),
+        };
+        found.settle(input, plan, subject, |cause, subject| {
+            collect(input, subject, container, cause)
+        });
     }
     for network in input.observed.networks.values() {
-        if let Some(cause) = unwanted_network(input, network) {
-            let subject = Subject::StrayNetwork {
-                id: network.id.clone(),
-            };
-            let decision = release(input, &subject, network, cause);
-            plan.take(subject, decision);
-        }
+        let Some(found) = network_of(input, network) else {
+            continue;
+        };
+        let subject = Subject::StrayNetwork {
+            id: network.id.clone(),
+        };
+        found.settle(input, plan, subject, |cause, subject| {
+            release(input, subject, network, cause)
+        });
     }
     if input.accepted.is_none() {
         volumes(input, plan);
     }
 }
 
-/// Why nobody desires this container; `None` when somebody does, or when it is not ours to judge.
-fn unwanted(input: &PlanInput<'_>, container: &Container) -> Option<Cause> {
+/// Something that nobody desires.
+enum Found {
+    /// We made it, and this is why it goes.
+    Ours(Cause),
+    /// Its controller is dead; whether it may go.
+    Orphan(Box<Orphan>, Result<(), Fate>),
+}
+
+impl Found {
+    fn orphan(
+        input: &PlanInput<'_>,
+        owner: &Owner,
+        kind: Kind,
+        what: (&str, &str, Option<Timestamp>),
+    ) -> Self {
+        let (id, name, created_at) = what;
+        let orphan = Orphan {
+            kind,
+            id: id.to_owned(),
+            name: name.to_owned(),
+            environment: owner.environment.to_string(),
+            project: owner.project.clone(),
+            controller: owner.controller.clone(),
+            created_at,
+            fate: Fate::Going,
+        };
+        Self::Orphan(Box::new(orphan), orphan::may_go(input, owner, created_at))
+    }
+
+    /// Takes what is decided about it into the plan.
+    fn settle(
+        self,
+        input: &PlanInput<'_>,
+        plan: &mut Plan,
+        subject: Subject,
+        decide: impl FnOnce(Cause, &Subject) -> Decision,
+    ) {
+        match self {
+            Self::Ours(cause) => {
+                let decision = decide(input.cause(&subject, cause), &subject);
+                plan.take(subject, decision);
+            }
+            Self::Orphan(mut orphan, Err(fate)) => {
+                orphan.fate = fate;
+                plan.orphans.push(*orphan);
+            }
+            Self::Orphan(mut orphan, Ok(())) => {
+                let because = Cause::Orphan {
+                    controller: orphan.controller.clone(),
+                };
+                let decision = decide(input.cause(&subject, because), &subject);
+                if let Decision::Wait(on) = &decision {
+                    orphan.fate = orphan::fate_of(on);
+                }
+                plan.orphans.push(*orphan);
+                plan.take(subject, decision);
+            }
+        }
+    }
+}
+
+/// `None` where somebody desires it, or it is not ours to judge.
+fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Found> {
     if input.memory.not_ours.contains(&container.id) {
         return None;
     }
-    if !container.is_made_by(&input.site.controller) {
+    let service = container.labels.get(labels::SERVICE);
+    let desired = |accepted: &crate::desired::Accepted| {
+        service.is_some_and(|service| accepted.desired.services.contains_key(service.as_str()))
+    };
+    if input.accepted.is_some_and(desired) {
         return None;
     }
-    let Some(accepted) = input.accepted else {
-        return Some(Cause::EnvironmentRemoved);
+    // One label tells whose it is: this is asked of every container at every turn.
+    let maker = container
+        .labels
+        .get(labels::CONTROLLER)
+        .map_or("", String::as_str);
+    let adopted = input
+        .kept()
+        .is_some_and(|kept| kept.adopted.contains(&container.id));
+    match orphan::whose(input, maker) {
+        Whose::Another => None,
+        Whose::Nobodys if adopted => Some(Found::Ours(gone(input, Cause::ServiceRemoved))),
+        Whose::Ours => Some(Found::Ours(gone(input, Cause::ServiceRemoved))),
+        Whose::Nobodys => {
+            let what = (
+                container.id.as_str(),
+                container.name.as_str(),
+                Some(container.created_at),
+            );
+            Some(Found::orphan(input, &container.owner()?, Kind::Container, what))
+        }
+    }
+}
+
+fn gone(input: &PlanInput<'_>, removed: Cause) -> Cause {
+    match input.accepted {
+        Some(_) => removed,
+        None => Cause::EnvironmentRemoved,
+    }
+}
+
+fn network_of(input: &PlanInput<'_>, network: &Network) -> Option<Found> {
+    let owner = network.owner()?;
+    let cause = match input.accepted {
+        None => Cause::EnvironmentRemoved,
+        Some(accepted) => match super::network::of(input, &accepted.desired) {
+            Some(kept) if kept.id == network.id && !accepted.desired.services.is_empty() => return None,
+            Some(kept) if kept.id == network.id => Cause::ServiceRemoved,
+            Some(_) | None => Cause::SpecChanged,
+        },
     };
-    let service = container.labels.get(labels::SERVICE);
-    let desired = service.is_some_and(|service| accepted.desired.services.contains_key(service.as_str()));
-    (!desired).then_some(Cause::ServiceRemoved)
+    match orphan::whose(input, &owner.controller) {
+        Whose::Another => None,
+        Whose::Ours => Some(Found::Ours(cause)),
+        Whose::Nobodys => {
+            let what = (
+                network.id.as_str(),
+                network.name.as_str(),
+                Some(network.created_at),
+            );
+            Some(Found::orphan(input, &owner, Kind::Network, what))
+        }
+    }
 }
 
 fn unstable(input: &PlanInput<'_>) -> Option<WaitingOn> {
@@ -67,7 +186,16 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
         return Decision::Wait(wait);
     }
     let id = container.id.clone();
-    let cause = input.cause(subject, cause);
+    let grace = match orphan::whose(
+        input,
+        container
+            .labels
+            .get(labels::CONTROLLER)
+            .map_or("", String::as_str),
+    ) {
+        Whose::Nobodys => ORPHANS_GRACE,
+        Whose::Ours | Whose::Another => GRACE,
+    };
     match container.state {
         ContainerState::Removing => Decision::Wait(WaitingOn::Removal),
         ContainerState::Paused => Decision::Do(
@@ -77,7 +205,7 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
             },
             cause,
         ),
-        state if is_up(state) => Decision::Do(Act::StopContainer { id, grace: GRACE }, cause),
+        state if is_up(state) => Decision::Do(Act::StopContainer { id, grace }, cause),
         _ => Decision::Do(
             Act::RemoveContainer {
                 id,
@@ -85,24 +213,6 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
             },
             cause,
         ),
-    }
-}
-
-fn unwanted_network(input: &PlanInput<'_>, network: &Network) -> Option<Cause> {
-    network
-        .owner()
-        .filter(|owner| owner.controller == input.site.controller)?;
-    let Some(accepted) = input.accepted else {
-        return Some(Cause::EnvironmentRemoved);
-    };
-    let kept = super::network::of(input, &accepted.desired);
-    match kept {
-        Some(kept) if kept.id == network.id => accepted
-            .desired
-            .services
-            .is_empty()
-            .then_some(Cause::ServiceRemoved),
-        _ => Some(Cause::SpecChanged),
     }
 }
 
@@ -123,44 +233,56 @@ fn release(input: &PlanInput<'_>, subject: &Subject, network: &Network, cause: C
         id: network.id.clone(),
         name: network.name.clone(),
     };
-    Decision::Do(act, input.cause(subject, cause))
+    Decision::Do(act, cause)
 }
 
 /// Volumes are kept, but for those whose spec said otherwise while it was there to say so.
 fn volumes(input: &PlanInput<'_>, plan: &mut Plan) {
     for volume in input.observed.volumes.values() {
-        let ours = volume
-            .owner()
-            .is_some_and(|owner| owner.controller == input.site.controller);
-        let by_label = volume
-            .labels
-            .get(labels::DELETION)
-            .is_some_and(|word| word == "Delete");
         let Ok(name) = ResourceName::new(volume.name.clone()) else {
             continue;
         };
-        // The last file that was accepted decides; the label only where nobody remembers it.
-        let told = input
-            .kept()
-            .and_then(|kept| kept.delete_volumes)
-            .unwrap_or(by_label);
-        if !ours || !told {
+        let Some(found) = volume_of(input, volume) else {
             continue;
-        }
+        };
         let subject = Subject::Volume {
             environment: input.env.clone(),
             name: name.clone(),
         };
-        let decision = if !input.observed.containers.is_empty() {
-            Decision::Wait(WaitingOn::Containers)
-        } else if let Some(wait) = input.barred(&subject) {
-            Decision::Wait(wait)
-        } else {
-            Decision::Do(
-                Act::RemoveVolume { name },
-                input.cause(&subject, Cause::EnvironmentRemoved),
-            )
-        };
-        plan.take(subject, decision);
+        found.settle(input, plan, subject, |cause, subject| {
+            if !input.observed.containers.is_empty() {
+                Decision::Wait(WaitingOn::Containers)
+            } else if let Some(wait) = input.barred(subject) {
+                Decision::Wait(wait)
+            } else {
+                Decision::Do(Act::RemoveVolume { name }, cause)
+            }
+        });
+    }
+}
+
+fn volume_of(input: &PlanInput<'_>, volume: &Volume) -> Option<Found> {
+    let owner = volume.owner()?;
+    let by_label = volume
+        .labels
+        .get(labels::DELETION)
+        .is_some_and(|word| word == "Delete");
+    // The last file that was accepted decides; the label only where nobody remembers it.
+    let told = input
+        .kept()
+        .and_then(|kept| kept.delete_volumes)
+        .unwrap_or(by_label);
+    match orphan::whose(input, &owner.controller) {
+        Whose::Another => None,
+        Whose::Ours => told.then_some(Found::Ours(Cause::EnvironmentRemoved)),
+        Whose::Nobodys => {
+            let made = volume.labels.get(labels::CREATED_AT);
+            let made = made.and_then(|made| Timestamp::parse(made));
+            let what = (volume.name.as_str(), volume.name.as_str(), made);
+            Some(match Found::orphan(input, &owner, Kind::Volume, what) {
+                Found::Orphan(orphan, Ok(())) if !by_label => Found::Orphan(orphan, Err(Fate::KeptVolume)),
+                found => found,
+            })
+        }
     }
 }

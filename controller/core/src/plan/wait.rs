@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::Condition;
 use crate::ident::{EnvName, HostPort, ResourceName, ServiceName};
+use crate::lease::{Lease, Leases};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
 
@@ -38,6 +39,15 @@ pub enum WaitingOn {
     Safe {
         /// Why.
         why: String,
+    },
+    /// This controller's lease does not say yet that it is at work here, or has run out.
+    Lease,
+    /// Another living controller is at work on it.
+    Leased {
+        /// Who.
+        holder: Holder,
+        /// When it is tried again; `None`: when that one has gone.
+        until: Option<Timestamp>,
     },
     /// An act on it is in flight.
     InFlight {
@@ -182,6 +192,35 @@ pub enum WaitingOn {
     Removal,
 }
 
+/// A living controller, as others know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    /// Its identity.
+    pub controller: String,
+    /// Its run.
+    pub run: String,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// It was seen to renew its lease: it surely lives.
+    pub renews: bool,
+}
+
+impl Holder {
+    /// The holder of a lease.
+    pub fn of(lease: &Lease, leases: &Leases) -> Self {
+        Self {
+            controller: lease.note.controller.clone(),
+            run: lease.note.run.clone(),
+            host: lease.note.host.clone(),
+            pid: lease.note.pid,
+            renews: leases.renews(lease),
+        }
+    }
+}
+
 /// A failure as the memory keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -212,10 +251,14 @@ impl WaitingOn {
             | Self::Ramp { until, .. }
             | Self::Deferred { until, .. }
             | Self::Stability { until } => Some(*until),
-            Self::Unhealthy { until } | Self::Held { until, .. } | Self::Circuit { until, .. } => *until,
+            Self::Unhealthy { until }
+            | Self::Held { until, .. }
+            | Self::Circuit { until, .. }
+            | Self::Leased { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs
             | Self::Safe { .. }
+            | Self::Lease
             | Self::InFlight { .. }
             | Self::Dependency { .. }
             | Self::Image { .. }

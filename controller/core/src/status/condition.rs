@@ -233,7 +233,10 @@ fn needs_a_person(on: &WaitingOn) -> bool {
     is_final(on)
         || matches!(
             on,
-            WaitingOn::Port { .. } | WaitingOn::Ports { .. } | WaitingOn::Name { .. }
+            WaitingOn::Port { .. }
+                | WaitingOn::Ports { .. }
+                | WaitingOn::Name { .. }
+                | WaitingOn::Leased { .. }
         )
 }
 
@@ -241,7 +244,12 @@ fn needs_a_person(on: &WaitingOn) -> bool {
 pub(super) fn is_blind(on: &WaitingOn) -> bool {
     matches!(
         on,
-        WaitingOn::Engine { .. } | WaitingOn::Specs | WaitingOn::Circuit { .. }
+        WaitingOn::Engine { .. }
+            | WaitingOn::Specs
+            | WaitingOn::Circuit { .. }
+            | WaitingOn::Safe { .. }
+            | WaitingOn::Lease
+            | WaitingOn::Leased { .. }
     )
 }
 

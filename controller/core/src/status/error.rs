@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::memory::{ServiceMemory, restart};
 use crate::outcome::PortOwner;
-use crate::plan::{Subject, WaitingOn};
+use crate::plan::{Holder, Subject, WaitingOn};
 use crate::time::Timestamp;
 
 use super::StatusInput;
 use super::redact;
-use super::wait::{holder, one_line};
+use super::wait::{controller, holder, one_line};
 
 pub(crate) mod circuit;
 mod death;
@@ -122,6 +122,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 input.now,
             ))
         }
+        WaitingOn::Leased { holder, .. } => Some(place.finish(of_lease(holder), input.now)),
         WaitingOn::Unhealthy { .. } => of_spent(input, place, memory)
             .or_else(|| of_last_death(input, place, memory))
             .or_else(|| Some(of_probe(input, place))),
@@ -131,6 +132,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         | WaitingOn::Ramp { .. }
         | WaitingOn::Specs
         | WaitingOn::Safe { .. }
+        | WaitingOn::Lease
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
         | WaitingOn::Relist { .. }
@@ -171,8 +173,10 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::NotRestarted
         | WaitingOn::Storm { .. }
         | WaitingOn::Deferred { .. } => Some(Code::ContainerCrash),
+        WaitingOn::Leased { .. } => Some(Code::LeaseHeld),
         WaitingOn::Specs
         | WaitingOn::Ramp { .. }
+        | WaitingOn::Lease
         | WaitingOn::InFlight { .. }
         | WaitingOn::Effect { .. }
         | WaitingOn::Relist { .. }
@@ -204,6 +208,11 @@ fn of_hold(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> Stru
     } else {
         error
     }
+}
+
+fn of_lease(holder: &Holder) -> StructuredError {
+    let message = format!("{} is at work on it", controller(holder));
+    StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
 }
 
 fn of_port(port: u16, protocol: &str, owner: &PortOwner) -> StructuredError {

@@ -3,7 +3,7 @@
 use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 
 use crate::desired::Criticality;
-use crate::plan::{Plan, Subject};
+use crate::plan::{Plan, Subject, WaitingOn};
 
 use super::{StatusInput, desired};
 
@@ -32,6 +32,9 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
         } else {
             Phase::Pending
         };
+    }
+    if is_anothers(input) {
+        return Phase::Pending;
     }
     if was_ready || is_stuck(input) {
         return Phase::Degraded;
@@ -112,7 +115,14 @@ pub(super) fn open_subjects<'p>(
     };
     acted
         .chain(plan.waits.iter().map(|wait| &wait.subject))
-        .filter(move |subject| !optional(subject))
+        .filter(move |subject| !optional(subject) && !plan.is_about_an_orphan(subject))
+}
+
+/// Another controller is at work on all of it: whatever runs is not this one's doing.
+fn is_anothers(input: &StatusInput<'_>) -> bool {
+    let Some(plan) = input.plan else { return false };
+    let leased = |on: &WaitingOn| matches!(on, WaitingOn::Leased { .. });
+    plan.steps.is_empty() && !plan.waits.is_empty() && plan.waits.iter().all(|wait| leased(&wait.on))
 }
 
 /// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).

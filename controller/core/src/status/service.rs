@@ -50,9 +50,24 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<ServiceStatus> {
         .observed
         .containers
         .values()
+        .filter(|container| is_a_row(input, container))
         .filter_map(|container| container.owner()?.service);
     let names: BTreeSet<ServiceName> = desired.chain(seen).collect();
     names.iter().map(|name| row(input, name)).collect()
+}
+
+/// It stands for a service, or did: what dead or other controllers have here is none of this environment's services.
+fn is_a_row(input: &StatusInput<'_>, container: &Container) -> bool {
+    let Some(plan) = input.plan.filter(|_| input.engine.synced) else {
+        return true;
+    };
+    let subject = Subject::StrayContainer {
+        id: container.id.clone(),
+    };
+    let about = plan.steps.iter().map(|step| &step.subject);
+    let mut about = about.chain(plan.waits.iter().map(|wait| &wait.subject));
+    let on_its_way = input.accepted.is_none() || about.any(|found| *found == subject);
+    on_its_way && !plan.is_about_an_orphan(&subject)
 }
 
 fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {

@@ -137,6 +137,7 @@ impl Shop {
             },
             restart,
             delete_volumes: false,
+            clean_orphans: true,
             hold: false,
             rollback: None,
             breaker: Some(crate::memory::breaker::Settings::default()),

@@ -4,7 +4,7 @@ use argus_crds::status::WaitingOn as Told;
 
 use crate::desired::Condition;
 use crate::outcome::PortOwner;
-use crate::plan::WaitingOn;
+use crate::plan::{Holder, WaitingOn};
 
 use super::error::code_of_wait;
 
@@ -30,6 +30,8 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Ramp { .. } => "RampUp",
         WaitingOn::Specs => "SpecsNotScanned",
         WaitingOn::Safe { .. } => "ModeSafe",
+        WaitingOn::Lease => "LeaseNotHeld",
+        WaitingOn::Leased { .. } => "LeaseHeldByOther",
         WaitingOn::InFlight { .. } => "ActInFlight",
         WaitingOn::Effect { .. } => "EffectNotSeen",
         WaitingOn::Relist { .. } => "OutcomeUnknown",
@@ -83,6 +85,8 @@ fn message(on: &WaitingOn) -> String {
             "`argus resume`, for the controller is in mode `Safe`: {}",
             one_line(why)
         ),
+        WaitingOn::Lease => "this controller's lease on the engine to be written".to_owned(),
+        WaitingOn::Leased { holder, .. } => format!("{}, which is at work on it", controller(holder)),
         WaitingOn::InFlight { verb } => doing(verb).to_owned(),
         WaitingOn::Effect { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
         WaitingOn::Relist { .. } => "the outcome of a call is unknown, a full list will tell".to_owned(),
@@ -136,6 +140,14 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Containers => "its containers to go first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),
     }
+}
+
+/// A living controller, in words.
+pub(super) fn controller(holder: &Holder) -> String {
+    format!(
+        "controller {} (pid {} on `{}`)",
+        holder.controller, holder.pid, holder.host
+    )
 }
 
 /// An act in progress, by its verb.

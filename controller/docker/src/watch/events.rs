@@ -12,6 +12,8 @@ use bollard::query_parameters::EventsOptionsBuilder;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
+use crate::lease;
+
 /// The stream of an engine's events.
 pub(super) type Events = BoxStream<'static, Result<EventMessage, Error>>;
 
@@ -115,7 +117,7 @@ pub(super) fn notes(event: &EventMessage) -> Vec<Note> {
                 .into_iter()
                 .collect(),
         },
-        Some(EventMessageTypeEnum::VOLUME) if !id.is_empty() => {
+        Some(EventMessageTypeEnum::VOLUME) if !id.is_empty() && !id.starts_with(lease::PREFIX) => {
             // A name of somebody else's may hold anything, and would go into a URL.
             let named = argus_core::ident::ResourceName::new(id);
             named

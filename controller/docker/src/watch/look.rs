@@ -14,6 +14,7 @@ use crate::Shared;
 use crate::call::{self, READ};
 use crate::error::Op;
 use crate::inspect::{self, Listed};
+use crate::ownership;
 
 /// Everything with our label.
 #[derive(Debug)]
@@ -59,12 +60,21 @@ pub(super) async fn look(
     let found = match &id {
         ObjectId::Container(id) => {
             let call = call::raw(Op::Inspect, READ, client.inspect_container(id.as_str(), None)).await;
-            call.map(|found| {
-                let pid = found.state.as_ref().and_then(|state| state.pid);
-                let container = inspect::inspected(found)?;
-                measure(&shared, &container, pid);
-                Some(Object::Container(Arc::new(container)))
-            })
+            match call {
+                Ok(found) => {
+                    let pid = found.state.as_ref().and_then(|state| state.pid);
+                    let image = found.image.clone().unwrap_or_default();
+                    Ok(match inspect::inspected(found) {
+                        Some(seen) if ownership::only_inherits(&shared, &seen, &image).await => None,
+                        Some(container) => {
+                            measure(&shared, &container, pid);
+                            Some(Object::Container(Arc::new(container)))
+                        }
+                        None => None,
+                    })
+                }
+                Err(refusal) => Err(refusal),
+            }
         }
         ObjectId::Network(id) => {
             let call = call::raw(Op::Inspect, READ, client.inspect_network(id.as_str(), None)).await;

@@ -335,7 +335,7 @@ impl Session {
         let mut shown = BTreeSet::new();
         for listed in listing.containers {
             let id = ObjectId::Container(listed.container.id.clone());
-            if self.looked_at.contains(&id) {
+            if self.looked_at.contains(&id) || self.shared.own.only_inherits(&listed.container.id) {
                 continue;
             }
             let told = self.dirty.concerns(&id);

@@ -31,6 +31,7 @@ fn desired(env: &str, revision: u32) -> Desired {
             mode: SpentMode::GiveUp,
         },
         delete_volumes: false,
+        clean_orphans: true,
         hold: false,
         rollback: None,
         breaker: Some(argus_core::memory::breaker::Settings::default()),

@@ -39,6 +39,7 @@ fn steps(brain: &mut Brain, desk: &Desk, world: &World, now: i64) -> Vec<Step> {
     let (health, specs) = (HealthBook::new(), &desk.book().environments);
     let inputs = Inputs {
         orders: &argus_core::orders::Orders::default(),
+        leases: &argus_core::lease::Leases::default(),
         specs,
         scanned: true,
         world,

@@ -107,6 +107,7 @@ impl Stage {
             deadlines: Deadlines::default(),
             stop_grace: Duration::from_secs(2),
             journal_limit: 64 * 1024,
+            lease_ttl: argus_core::lease::TTL,
             clock,
         };
         let sim = Sim::new(engine, move || clock.now());

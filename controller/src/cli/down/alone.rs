@@ -6,12 +6,12 @@ use std::time::Duration;
 use argus_backend::Backend as _;
 use argus_core::brain::{Brain, Inputs, Site, Turn};
 use argus_core::ident::EnvName;
+use argus_core::lease::{Lease, Leases, Standing};
 use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::orders::Orders;
-use argus_core::outcome::{ActError, Done};
-use argus_core::plan::{Step, Subject, WaitingOn};
-use argus_crds::error::Code;
+use argus_core::plan::{Subject, WaitingOn};
+use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{Holder, Lock, host_name};
@@ -21,7 +21,7 @@ use argus_reconciler::state::{StateDir, StateError};
 use argus_reconciler::{Deadlines, identity, keeper};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
-use crate::cli::engine::Eyes;
+use crate::cli::engine::{self, Eyes, act};
 use crate::cli::{output, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
@@ -56,10 +56,23 @@ pub(super) async fn take_down(
     } else {
         envs.into_iter().collect()
     };
+    let leases = engine::leases(&docker, &site, &state).await?;
+    for env in &envs {
+        if let Standing::Theirs(lease) = leases.standing(env, true, now) {
+            return Err(held(env, lease));
+        }
+    }
+    // What was adopted from a dead controller carries its labels: only the memory tells that it is ours.
+    let remembered: Remembered = status::peek(&state.memory_json());
+    let memory = Memory {
+        environments: remembered.environments,
+        ..Memory::default()
+    };
     let work = Work {
+        leases,
         eyes: Eyes::open(&docker, Some(envs.clone())).await?,
         docker,
-        brain: Brain::new(site, Memory::default()),
+        brain: Brain::new(site, memory),
     };
     let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
     done.unwrap_or_else(|_| {
@@ -69,6 +82,19 @@ pub(super) async fn take_down(
     forget(&state, &envs)?;
     drop(lock);
     Ok(())
+}
+
+/// Another controller is at work on it.
+fn held(env: &EnvName, lease: &Lease) -> Failure {
+    let note = &lease.note;
+    let message = format!(
+        "controller {} (pid {} on `{}`) is at work on `{env}`",
+        note.controller, note.pid, note.host
+    );
+    let holder = serde_json::json!({ "controller": note.controller, "run": note.run, "host": note.host, "pid": note.pid });
+    let error =
+        StructuredError::new(Code::LeaseHeld, message).details(serde_json::json!({ "holder": holder }));
+    Failure::new(error.environment(env.as_str()))
 }
 
 /// Everything that has a status here, or carries this controller's label.
@@ -85,6 +111,7 @@ async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTre
 }
 
 struct Work {
+    leases: Leases,
     docker: Docker,
     eyes: Eyes,
     brain: Brain,
@@ -140,6 +167,7 @@ impl Work {
     fn turn(&mut self) -> Turn {
         self.brain.turn(&Inputs {
             orders: &Orders::default(),
+            leases: &self.leases,
             specs: &BTreeMap::new(),
             scanned: true,
             world: &self.eyes.world,
@@ -147,20 +175,6 @@ impl Work {
             now: clock::now(),
         })
     }
-}
-
-async fn act(docker: Docker, step: Step) -> (Step, Result<Done, ActError>) {
-    let limit = Deadlines::default()
-        .of(&step.act)
-        .unwrap_or(argus_backend::NO_PROGRESS);
-    let acted = tokio::time::timeout(limit, docker.act(&step.act, &())).await;
-    let outcome = acted.unwrap_or_else(|_| {
-        Err(ActError::Unknown(format!(
-            "deadline of {} s passed",
-            limit.as_secs()
-        )))
-    });
-    (step, outcome)
 }
 
 /// A subject by its name, where it is seen: ids say little to people.

@@ -1,0 +1,239 @@
+//! The lease of this controller: written as soon as there is an engine, renewed as long as it lives, taken away at a clean
+//! stop. What others wrote is read with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::Backend;
+use argus_core::brain::Site;
+use argus_core::ident::EnvName;
+use argus_core::lease::{Lease, Leases, Me, Note};
+use argus_core::observed::{Observed, World};
+use argus_core::outcome::ActError;
+use argus_core::time::Timestamp;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::lock::host_name;
+use crate::outlook::Outlook;
+use crate::wishes::Desires;
+
+pub mod process;
+
+/// A stop does not wait for an engine that is away.
+const RELEASE: Duration = Duration::from_secs(3);
+/// After a call that failed on an engine that is said to answer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Who holds the lease, and for how long it is good.
+#[derive(Debug, Clone)]
+pub(crate) struct Holder {
+    pub(crate) me: Me,
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) processes: String,
+    /// Others call it dead after this.
+    pub(crate) ttl: Duration,
+}
+
+impl Holder {
+    /// This process, on this state directory.
+    pub(crate) fn new(site: &Site, place: String, ttl: Duration) -> Self {
+        Self {
+            me: Me {
+                controller: site.controller.clone(),
+                run: site.run.clone(),
+                place,
+                holds: true,
+            },
+            host: host_name(),
+            pid: std::process::id(),
+            processes: process::space(),
+            ttl,
+        }
+    }
+}
+
+/// What the lease is about.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub(crate) desires: watch::Receiver<Arc<Desires>>,
+    pub(crate) worlds: watch::Receiver<Arc<World>>,
+    /// Closed when the last act has come back.
+    pub(crate) outlooks: watch::Receiver<Arc<Outlook>>,
+}
+
+struct Keeper<B> {
+    backend: Arc<B>,
+    holder: Holder,
+    facts: Facts,
+    leases: watch::Sender<Leases>,
+    clock: Clock,
+    /// The lease as it was written last.
+    written: Option<(Timestamp, BTreeSet<EnvName>)>,
+}
+
+/// Holds the lease until the stop, and then until the acts in flight have come back.
+pub(crate) async fn run<B: Backend>(
+    backend: Arc<B>,
+    holder: Holder,
+    facts: Facts,
+    leases: watch::Sender<Leases>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let mut keeper = Keeper {
+        backend,
+        holder,
+        facts,
+        leases,
+        clock,
+        written: None,
+    };
+    let mut outlooks = keeper.facts.outlooks.clone();
+    let acts_ended = async {
+        stop.cancelled().await;
+        while outlooks.changed().await.is_ok() {}
+    };
+    tokio::select! {
+        () = acts_ended => {}
+        () = keeper.keep() => {}
+    }
+    keeper.release().await;
+}
+
+impl<B: Backend> Keeper<B> {
+    async fn keep(&mut self) {
+        loop {
+            let next = if self.facts.worlds.borrow_and_update().reachable() {
+                self.look_or_renew().await
+            } else {
+                self.leases.send_if_modified(Leases::lost);
+                None
+            };
+            self.wait(next).await;
+        }
+    }
+
+    /// Until there is something to do: the time has come, something else is claimed, or the engine came back.
+    async fn wait(&mut self, until: Option<Timestamp>) {
+        let reachable = self.facts.worlds.borrow().reachable();
+        loop {
+            let facts = &mut self.facts;
+            tokio::select! {
+                Ok(()) = facts.desires.changed() => {}
+                Ok(()) = facts.worlds.changed() => {}
+                () = self.clock.sleep_until(until) => return,
+            }
+            if self.facts.worlds.borrow().reachable() != reachable || (reachable && self.claims_more()) {
+                return;
+            }
+        }
+    }
+
+    async fn look_or_renew(&mut self) -> Option<Timestamp> {
+        let (now, ttl) = (self.clock.now(), self.holder.ttl);
+        let again = Some(now + AGAIN.min(ttl / 9));
+        let adds = self.claims_more() && self.is_well();
+        // Whoever was away looks first who came meanwhile.
+        if !adds && self.written.is_some() && !self.look().await {
+            return again;
+        }
+        // Half a look too early is better than one too late.
+        let due = |at: Timestamp| at + ttl / 3 <= now + ttl / 18;
+        let due = self.written.as_ref().is_none_or(|(at, _)| due(*at));
+        if (adds || due || !self.is_well()) && !self.renew().await {
+            return again;
+        }
+        Some(now + ttl / 9)
+    }
+
+    fn is_well(&self) -> bool {
+        self.leases.borrow().is_well(self.clock.now())
+    }
+
+    async fn look(&self) -> bool {
+        let found = self.backend.leases().await;
+        self.take(found)
+    }
+
+    async fn renew(&mut self) -> bool {
+        let now = self.clock.now();
+        let wanted = self.wanted();
+        let note = Note {
+            controller: self.holder.me.controller.clone(),
+            run: self.holder.me.run.clone(),
+            place: self.holder.me.place.clone(),
+            host: self.holder.host.clone(),
+            pid: self.holder.pid,
+            processes: self.holder.processes.clone(),
+            ttl: self.holder.ttl,
+            claims: self.leases.borrow().claims(&wanted, now),
+        };
+        let found = self.backend.renew_lease(&note).await;
+        let went_well = self.take(found);
+        if went_well {
+            self.written = Some((now, wanted));
+        }
+        went_well
+    }
+
+    fn take(&self, found: Result<Vec<Lease>, ActError>) -> bool {
+        let now = self.clock.now();
+        match found {
+            Ok(mut found) => {
+                process::forget_the_dead(&mut found);
+                self.leases.send_if_modified(|leases| leases.take(found, now));
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "leases are not read or written");
+                false
+            }
+        }
+    }
+
+    /// What is desired, and what we still have something of.
+    fn wanted(&self) -> BTreeSet<EnvName> {
+        let world = self.facts.worlds.borrow();
+        let left = world
+            .environments()
+            .iter()
+            .filter(|(_, seen)| self.has_some_of(seen));
+        let desires = self.facts.desires.borrow();
+        desires.keys().chain(left.map(|(env, _)| env)).cloned().collect()
+    }
+
+    fn claims_more(&self) -> bool {
+        let Some((_, written)) = &self.written else {
+            return true;
+        };
+        let world = self.facts.worlds.borrow();
+        let left = world
+            .environments()
+            .iter()
+            .filter(|(_, seen)| self.has_some_of(seen));
+        let desires = self.facts.desires.borrow();
+        let mut all = desires.keys().chain(left.map(|(env, _)| env));
+        all.any(|env| !written.contains(env))
+    }
+
+    fn has_some_of(&self, seen: &Observed) -> bool {
+        let mut containers = seen.containers.values();
+        containers.any(|container| container.is_made_by(&self.holder.me.controller))
+    }
+
+    async fn release(&self) {
+        if self.written.is_none() {
+            return;
+        }
+        let released = tokio::time::timeout(RELEASE, self.backend.release_lease(&self.holder.me.run)).await;
+        match released {
+            Ok(Ok(())) => tracing::info!("lease released"),
+            Ok(Err(error)) => tracing::warn!(%error, "lease is not released, it runs out by itself"),
+            Err(_) => tracing::warn!("lease is not released in time, it runs out by itself"),
+        }
+    }
+}

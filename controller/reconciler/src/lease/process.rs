@@ -1,0 +1,77 @@
+//! Whether the process behind a lease is there, where that can be told without waiting.
+
+use argus_core::lease::Lease;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+/// Which processes this one sees: those of one boot in one namespace. Empty where that cannot be told.
+pub fn space() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    if boot.is_empty() || namespace.as_os_str().is_empty() {
+        return String::new();
+    }
+    format!("{}/{}", boot.trim(), namespace.display())
+}
+
+/// Drops the leases whose process would be seen from here, and is not there: nobody has to wait for them to run out.
+pub fn forget_the_dead(leases: &mut Vec<Lease>) {
+    let here = space();
+    leases.retain(|lease| {
+        let seen = !here.is_empty() && lease.note.processes == here;
+        !(seen && is_gone(lease.note.pid))
+    });
+}
+
+/// A number that was given to another process meanwhile reads as alive, which only means to wait.
+fn is_gone(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use argus_core::lease::{Note, TTL};
+    use argus_core::time::Timestamp;
+
+    use super::*;
+
+    fn lease(pid: u32, processes: &str) -> Lease {
+        Lease {
+            name: format!("{pid}"),
+            note: Note {
+                controller: "c".to_owned(),
+                run: format!("{pid}"),
+                place: "p".to_owned(),
+                host: "h".to_owned(),
+                pid,
+                processes: processes.to_owned(),
+                ttl: TTL,
+                claims: BTreeMap::new(),
+            },
+            made_at: Timestamp(0),
+            renewed_at: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn only_a_process_that_would_be_seen_from_here_is_known_to_be_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let gone = child.id();
+        child.wait().unwrap();
+        let (here, me) = (space(), std::process::id());
+        assert!(!here.is_empty());
+        let mut all = vec![
+            lease(me, &here),
+            lease(gone, &here),
+            lease(gone, "elsewhere"),
+            lease(gone, ""),
+        ];
+        let mut left = all.clone();
+        forget_the_dead(&mut left);
+        all.remove(1);
+        assert_eq!(left, all);
+    }
+}

@@ -1,0 +1,163 @@
+//! `argus orphans`: what dead controllers left, and its removal.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::Orphan;
+use argus_reconciler::state::StateDir;
+use argus_reconciler::{Command, clock};
+use clap::Args;
+
+use super::output::{self, Format};
+use super::tell::{failure, tell};
+use super::{status, table};
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+
+mod alone;
+
+/// How often the controller's status is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Args)]
+pub(crate) struct Orphans {
+    /// Remove them; without `--project` those of the projects whose specs this controller holds
+    #[arg(long)]
+    clean: bool,
+    /// Only those of this project; with `--clean`, whether a spec of it is held or not
+    #[arg(long, value_name = "NAME")]
+    project: Vec<String>,
+    /// How long to wait until they are gone
+    #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+impl Orphans {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state.clone());
+        let mut found = super::block_on(async {
+            match (status::is_alive(&state), self.clean) {
+                (true, false) => listed(&state),
+                (true, true) => through(&state, &self.project, self.timeout).await,
+                (false, clean) => alone::look(&settings, &self.project, clean.then_some(self.timeout)).await,
+            }
+        })?;
+        found.retain(|orphan| self.concerns(orphan));
+        show(&found, self.output)?;
+        let left: Vec<&Orphan> = found.iter().filter(|orphan| stays(orphan)).collect();
+        if self.clean && !left.is_empty() {
+            let message = format!("{} could not be removed", output::count(left.len(), "orphan"));
+            let error = StructuredError::new(Code::CleanupFailed, message);
+            return Err(Failure::new(
+                error.details(serde_json::json!({ "orphans": left })),
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    fn concerns(&self, orphan: &Orphan) -> bool {
+        self.project.is_empty()
+            || orphan
+                .project
+                .as_ref()
+                .is_some_and(|of| self.project.contains(of))
+    }
+}
+
+/// It was to go, and did not.
+fn stays(orphan: &Orphan) -> bool {
+    matches!(orphan.result.as_str(), "failed" | "removing" | "waiting")
+}
+
+/// As the controller says.
+fn listed(state: &StateDir) -> Result<Vec<Orphan>, Failure> {
+    Ok(status::controller(state)?
+        .map(|status| status.orphans)
+        .unwrap_or_default())
+}
+
+/// By the controller that runs.
+async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Result<Vec<Orphan>, Failure> {
+    let before = listed(state)?;
+    let asked: BTreeSet<String> = if projects.is_empty() {
+        status::all(state)?
+            .into_iter()
+            .map(|status| status.project)
+            .collect()
+    } else {
+        projects.iter().cloned().collect()
+    };
+    let is_asked = |orphan: &Orphan| orphan.project.as_ref().is_some_and(|of| asked.contains(of));
+    let command = Command::CleanOrphans {
+        projects: projects.to_vec(),
+    };
+    tell(state, &command).await.map_err(failure)?;
+    let deadline = clock::now() + timeout;
+    loop {
+        let now = listed(state)?;
+        let mut open = now.iter().filter(|orphan| is_asked(orphan));
+        if open.all(is_decided) || clock::now() >= deadline {
+            return Ok(outcome(before, now));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Nothing more comes of it: its removal failed, or it is a volume that was not made to go.
+fn is_decided(orphan: &Orphan) -> bool {
+    match orphan.result.as_str() {
+        "failed" => true,
+        "reported" => orphan.kind == "volume",
+        _ => false,
+    }
+}
+
+/// What was there and is there no more was removed; the rest is as it is now.
+fn outcome(before: Vec<Orphan>, now: Vec<Orphan>) -> Vec<Orphan> {
+    let there: BTreeSet<(String, String)> = now.iter().map(|o| (o.kind.clone(), o.id.clone())).collect();
+    let mut all: Vec<Orphan> = before
+        .into_iter()
+        .filter(|orphan| !there.contains(&(orphan.kind.clone(), orphan.id.clone())))
+        .map(|orphan| Orphan {
+            result: "removed".to_owned(),
+            message: None,
+            ..orphan
+        })
+        .collect();
+    all.extend(now);
+    all
+}
+
+fn show(found: &[Orphan], format: Option<Format>) -> Result<(), Failure> {
+    match format {
+        Some(Format::Json) => output::json(&serde_json::json!({ "orphans": found })),
+        Some(Format::Yaml) => output::yaml(&serde_json::json!({ "orphans": found })),
+        Some(Format::Name) => output::data(&output::lines(found.iter().map(|orphan| &orphan.name))),
+        Some(Format::Table | Format::Wide) | None if found.is_empty() => {
+            output::note("no orphans");
+            Ok(())
+        }
+        Some(Format::Table | Format::Wide) | None => {
+            let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+            let rows = found.iter().map(|orphan| {
+                vec![
+                    orphan.kind.clone(),
+                    orphan.name.clone(),
+                    text(&orphan.project),
+                    text(&orphan.controller),
+                    orphan.result.clone(),
+                    orphan.message.clone().unwrap_or_default(),
+                ]
+            });
+            output::data(&table::text(
+                &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "WHY"],
+                &rows.collect::<Vec<_>>(),
+            ))
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Orphans without a controller: the same brain, of whose plan only what is about orphans is carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use argus_backend::Backend as _;
+use argus_core::brain::{Brain, Inputs, Site, Turn};
+use argus_core::lease::Leases;
+use argus_core::memory::Memory;
+use argus_core::orders::Orders;
+use argus_core::plan::{Step, Subject};
+use argus_core::probe::HealthBook;
+use argus_core::status::orphans;
+use argus_crds::status::Orphan;
+use argus_docker::Docker;
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::lock::{Holder, Lock, host_name};
+use argus_reconciler::reconciler::Remembered;
+use argus_reconciler::specs::{Kept, SpecBook};
+use argus_reconciler::state::{StateDir, StateError};
+use argus_reconciler::{identity, keeper};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+
+use crate::cli::engine::{self, Eyes, act};
+use crate::cli::{output, reading, status};
+use crate::exit::Failure;
+use crate::settings::Settings;
+use crate::wire;
+
+/// What there is; with a limit it is removed within that.
+pub(super) async fn look(
+    settings: &Settings,
+    projects: &[String],
+    clean: Option<Duration>,
+) -> Result<Vec<Orphan>, Failure> {
+    let now = clock::now();
+    let run = identity::fresh(now);
+    let held = match clean {
+        Some(_) => Some(take(settings, &run)?),
+        None => None,
+    };
+    let state = StateDir::at(settings.state.clone());
+    let controller = match &held {
+        Some((controller, _)) => controller.clone(),
+        None => std::fs::read_to_string(state.identity())
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
+    };
+    let kept: Kept = status::peek(&state.book_json());
+    let remembered: Remembered = status::peek(&state.memory_json());
+    let specs = reading::folder(settings, &settings.specs, &controller, kept)?;
+    let site = Site {
+        controller,
+        run,
+        publish_address: settings.publish_address,
+    };
+    let docker = wire::docker(settings)?;
+    let leases = engine::leases(&docker, &site, &state).await?;
+    let mut orders = Orders::default();
+    if let Some(limit) = clean {
+        let ours = specs
+            .environments
+            .values()
+            .map(|accepted| accepted.desired.project.clone());
+        let asked: Vec<String> = if projects.is_empty() {
+            ours.collect()
+        } else {
+            projects.to_vec()
+        };
+        orders.cleaning = asked.into_iter().map(|project| (project, now + limit)).collect();
+    }
+    let memory = Memory {
+        environments: remembered.environments,
+        ..Memory::default()
+    };
+    let mut work = Work {
+        eyes: Eyes::open(&docker, None).await?,
+        docker,
+        brain: Brain::new(site, memory),
+        specs,
+        leases,
+        orders,
+    };
+    // Only an inspect tells what has its labels from its image.
+    work.eyes.inspect().await?;
+    match clean {
+        None => Ok(found(&work.turn())),
+        Some(limit) => work.clean(limit).await,
+    }
+}
+
+/// The state directory with its identity and its lock: nobody else works under this name meanwhile.
+fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
+    let refused = |error: StateError| wire::state_failure(&error);
+    let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
+    let me = Holder {
+        pid: std::process::id(),
+        host: host_name(),
+        since: clock::now().to_string(),
+        run: run.to_owned(),
+    };
+    let lock = Lock::take(&state.lock(), &me).map_err(|error| wire::state_failure(&error.into()))?;
+    let controller = identity::read_or_make(&state.identity(), &settings.specs)
+        .map_err(|error| Failure::fault("cannot read this controller's identity", &error))?;
+    let _: Remembered = keeper::read(&state.memory_json())
+        .map_err(|error| Failure::fault("cannot read what was remembered", &error))?;
+    Ok((controller, lock))
+}
+
+struct Work {
+    docker: Docker,
+    eyes: Eyes,
+    brain: Brain,
+    specs: SpecBook,
+    leases: Leases,
+    orders: Orders,
+}
+
+impl Work {
+    async fn clean(mut self, limit: Duration) -> Result<Vec<Orphan>, Failure> {
+        let clock = Clock::system();
+        let deadline = clock.now() + limit;
+        let mut acts = FuturesUnordered::new();
+        let mut before: BTreeMap<(String, String), Orphan> = BTreeMap::new();
+        loop {
+            let turn = self.turn();
+            let now = found(&turn);
+            for orphan in &now {
+                before.insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
+            }
+            for step in turn.begin.into_iter().filter(|step| is_about(step, &now)) {
+                output::note(&format!(
+                    "{} {} ({})",
+                    step.act.verb(),
+                    step.subject,
+                    step.because
+                ));
+                acts.push(act(self.docker.clone(), step));
+            }
+            let all_decided = now
+                .iter()
+                .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
+            if (acts.is_empty() && all_decided) || clock.now() >= deadline {
+                return Ok(super::outcome(before.into_values().collect(), now));
+            }
+            if turn.look_again {
+                self.docker.look_again();
+            }
+            let wake = turn.wake_at.map_or(deadline, |at| at.min(deadline));
+            tokio::select! {
+                Some((step, outcome)) = acts.next() => {
+                    if let Err(error) = &outcome {
+                        output::note(&format!("{} {}: {error}", step.act.verb(), step.subject));
+                    }
+                    self.brain.finished(&step, &outcome, &self.eyes.world, clock.now());
+                }
+                seen = self.eyes.see() => seen?,
+                () = clock.sleep_until(Some(wake)) => {}
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Turn {
+        self.brain.turn(&Inputs {
+            orders: &self.orders,
+            leases: &self.leases,
+            specs: &self.specs.environments,
+            scanned: true,
+            world: &self.eyes.world,
+            health: &HealthBook::new(),
+            now: clock::now(),
+        })
+    }
+}
+
+fn found(turn: &Turn) -> Vec<Orphan> {
+    turn.plans.values().flat_map(|plan| orphans(plan)).collect()
+}
+
+/// Whatever else the brain would do, a controller does.
+fn is_about(step: &Step, orphans: &[Orphan]) -> bool {
+    let ids: BTreeSet<&str> = orphans.iter().map(|orphan| orphan.id.as_str()).collect();
+    match &step.subject {
+        Subject::StrayContainer { id } => ids.contains(id.as_str()),
+        Subject::StrayNetwork { id } => ids.contains(id.as_str()),
+        Subject::Volume { name, .. } => ids.contains(name.as_str()),
+        Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => false,
+    }
+}

@@ -1,0 +1,269 @@
+//! Controllers that share a real engine, and what dead ones leave on it.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use argus_tests::stage::{LIMIT, engine, incarnations, shop, text};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Leases that die soon, so that a test can wait for it.
+fn soon() -> RunOptions {
+    RunOptions {
+        args: vec!["--lease-ttl".to_owned(), "9s".to_owned()],
+        ..RunOptions::default()
+    }
+}
+
+fn says_held(status: &Value) -> bool {
+    let errors = status["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    errors.iter().any(|error| error["code"] == "LEASE_HELD")
+}
+
+fn leases(engine: &PrivateEngine) -> Vec<String> {
+    let all = engine.docker_ok(&["volume", "ls", "-q", "--filter", "label=argusai.lease"]);
+    all.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_killed() {
+    let engine = engine();
+    let first = Controller::start(engine, soon());
+    first.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
+    first.wait_ready("twice", LIMIT);
+    let before = incarnations(engine, "twice");
+    let second = Controller::start(engine, soon());
+    second.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
+    let status = second.wait_status("twice", LIMIT, "says who has it", says_held);
+    assert_eq!(status["phase"], "Pending", "{status:#}");
+    let identity = first.controller_status()["controller"].clone();
+    let errors = status["errors"].as_array().expect("errors");
+    let held = errors.iter().find(|error| error["code"] == "LEASE_HELD");
+    assert_eq!(
+        held.expect("the error")["details"]["holder"]["controller"],
+        identity
+    );
+    let waited = second.cli(&["wait", "twice", "--timeout", "60s"]);
+    assert_eq!(
+        waited.status.code(),
+        Some(7),
+        "{}",
+        String::from_utf8_lossy(&waited.stderr)
+    );
+
+    first.kill9();
+    second.wait_ready("twice", LIMIT);
+    assert_eq!(incarnations(engine, "twice"), before, "adopted without a restart");
+
+    // The one that was killed comes back as the second, and has it again when the other stops.
+    first.start_again();
+    first.wait_status("twice", LIMIT, "says who has it", says_held);
+    assert!(second.stop().success());
+    first.wait_ready("twice", LIMIT);
+    assert_eq!(incarnations(engine, "twice"), before, "adopted again");
+    // What it adopted is its own: it goes with its file, whoever made it.
+    first.remove_spec("e2e.yaml");
+    first.wait_until(LIMIT, "it is taken down", || {
+        incarnations(engine, "twice").is_empty().then_some(())
+    });
+}
+
+#[test]
+fn a_controller_that_slept_finds_that_it_was_taken_over_and_does_nothing() {
+    let engine = engine();
+    let first = Controller::start(engine, soon());
+    first.write_spec("e2e.yaml", &shop("slept", 18710, "one"));
+    first.wait_ready("slept", LIMIT);
+    let second = Controller::start(engine, soon());
+    second.write_spec("e2e.yaml", &shop("slept", 18710, "two"));
+    second.wait_status("slept", LIMIT, "says who has it", says_held);
+    let before = incarnations(engine, "slept");
+    first.signal(Signal::STOP);
+    // It is there, so that only its silence tells that it is dead; then what differs is replaced.
+    second.wait_ready("slept", LIMIT);
+    let after = incarnations(engine, "slept");
+    assert_ne!(after["slept-web"], before["slept-web"]);
+    assert_eq!(after["slept-db"], before["slept-db"], "what is equal is adopted");
+    first.signal(Signal::CONT);
+    first.wait_status("slept", LIMIT, "says who has it", says_held);
+    wait::all_the_while(Duration::from_secs(12), "nothing is changed", || {
+        incarnations(engine, "slept") == after
+    });
+}
+
+#[test]
+fn a_lease_is_renewed_as_one_volume_and_goes_with_a_clean_stop() {
+    let engine = PrivateEngine::start();
+    argus_tests::stage::images(&engine);
+    let argus = Controller::start(&engine, soon());
+    let first = argus.wait_until(LIMIT, "a lease", || leases(&engine).first().cloned());
+    argus.wait_until(LIMIT, "another one", || {
+        let now = leases(&engine);
+        (now.len() == 1 && now[0] != first).then_some(())
+    });
+    engine.docker_ok(&["volume", "rm", &leases(&engine)[0]]);
+    argus.wait_until(LIMIT, "it is written again", || {
+        (!leases(&engine).is_empty()).then_some(())
+    });
+    engine.restart();
+    let old: BTreeSet<String> = leases(&engine).into_iter().collect();
+    argus.wait_until(LIMIT, "it is renewed after an outage", || {
+        leases(&engine)
+            .iter()
+            .any(|lease| !old.contains(lease))
+            .then_some(())
+    });
+    assert!(argus.stop().success());
+    assert_eq!(leases(&engine), [""; 0]);
+}
+
+/// A container that does not listen, with these labels.
+fn deaf(engine: &PrivateEngine, name: &str, image: &str, labels: &[(&str, &str)]) {
+    let labels = labels
+        .iter()
+        .map(|(key, value)| format!("--label=argusai.{key}={value}"));
+    let script = "trap '' TERM; while :; do sleep 1; done";
+    let words: Vec<String> = ["run", "-d", "--name", name]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(labels)
+        .chain([image, "sh", "-c", script].map(str::to_owned))
+        .collect();
+    engine.docker_ok(&words.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// What a dead controller of a project made.
+fn dead<'a>(project: &'a str, controller: &'a str) -> [(&'a str, &'a str); 7] {
+    [
+        ("managed", "true"),
+        ("project", project),
+        ("environment", project),
+        ("service", "gone"),
+        ("controller", controller),
+        ("run-id", "r"),
+        ("created-at", "2026-01-01T00:00:00Z"),
+    ]
+}
+
+fn names(engine: &PrivateEngine, prefix: &str) -> Vec<String> {
+    let containers = engine.containers().into_iter();
+    let names = containers.map(|found| text(&found["Names"][0]).trim_start_matches('/').to_owned());
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
+#[test]
+fn twenty_orphans_that_do_not_listen_go_within_thirty_seconds_and_nothing_else_does() {
+    let engine = engine();
+    // What must survive: no labels, another project, one whose name begins alike, what a living controller made, and
+    // what has its labels from its image only.
+    deaf(engine, "keep-plain", "busybox:local", &[]);
+    deaf(engine, "keep-other", "busybox:local", &dead("orphother", "dead"));
+    deaf(engine, "keep-prefix", "busybox:local", &dead("orph-2", "dead"));
+    deaf(engine, "keep-leased", "busybox:local", &dead("orph", "living"));
+    let lease = [
+        "argusai.lease=run-living",
+        "argusai.controller=living",
+        "argusai.lease-place=elsewhere",
+        "argusai.lease-ttl=3600000",
+        "argusai.lease-claims=",
+    ];
+    let labels = lease.iter().flat_map(|label| ["--label", label]);
+    let words: Vec<&str> = ["volume", "create"]
+        .into_iter()
+        .chain(labels)
+        .chain(["argus-lease-run-living-1"])
+        .collect();
+    engine.docker_ok(&words);
+    for number in 0..19 {
+        deaf(
+            engine,
+            &format!("left-{number}"),
+            "busybox:local",
+            &dead("orph", "dead"),
+        );
+    }
+    engine.docker_ok(&["commit", "left-0", "inherited:local"]);
+    deaf(engine, "keep-inherited", "inherited:local", &[]);
+    // The Node tool's four labels.
+    let four: Vec<_> = dead("orph", "")
+        .into_iter()
+        .filter(|(key, _)| ["managed", "project", "run-id", "created-at"].contains(key))
+        .collect();
+    deaf(engine, "left-node", "busybox:local", &four);
+    let network: Vec<String> = dead("orph", "dead")
+        .iter()
+        .flat_map(|(key, value)| ["--label".to_owned(), format!("argusai.{key}={value}")])
+        .collect();
+    let words: Vec<&str> = ["network", "create"]
+        .into_iter()
+        .chain(network.iter().map(String::as_str))
+        .chain(["left-network"])
+        .collect();
+    engine.docker_ok(&words);
+    engine.docker_ok(&["network", "connect", "left-network", "left-1"]);
+    let keep = names(engine, "keep-");
+
+    let argus = Controller::prepare(engine, RunOptions::default());
+    let quiet = "resilience: { preflight: { cleanOrphans: false } }\n";
+    let spec = |more: &str| {
+        format!(
+            "version: \"1\"\nproject: {{ name: orph }}\n{more}services:\n  app: {{ image: \"busybox:local\", container: {{ name: orph-app }} }}\n"
+        )
+    };
+    argus.write_spec("e2e.yaml", &spec(quiet));
+    argus.start_again();
+    argus.wait_ready("orph", LIMIT);
+    let told = argus.wait_until(LIMIT, "they are reported", || {
+        let status = argus.controller_status();
+        let told = status["orphans"].as_array()?.len();
+        (told >= 23).then_some(status)
+    });
+    assert!(told["errors"].to_string().contains("ORPHAN_DETECTED"), "{told:#}");
+    assert!(!told["orphans"].to_string().contains("keep-leased"), "{told:#}");
+    assert!(
+        !told["orphans"].to_string().contains("keep-inherited"),
+        "{told:#}"
+    );
+    // Longer than their grace, so that nothing but their removal is measured.
+    wait::all_the_while(Duration::from_secs(31), "reported, not touched", || {
+        names(engine, "left-").len() == 20
+    });
+    let (took, ()) = wait::timed(|| {
+        argus.write_spec("e2e.yaml", &spec(""));
+        argus.wait_until(Duration::from_secs(90), "they are gone", || {
+            let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=left-network"]);
+            (names(engine, "left-").is_empty() && networks.is_empty()).then_some(())
+        });
+    });
+    eprintln!("20 orphans went in {took:?}");
+    assert!(
+        took < Duration::from_secs(60),
+        "{took:?}: 30 s of it are their grace"
+    );
+    assert_eq!(names(engine, "keep-"), keep);
+
+    // Another project's go when a person names it, through the controller or without one.
+    assert!(argus.cli(&["orphans", "--clean"]).status.success());
+    assert_eq!(names(engine, "keep-"), keep);
+    let cleaned = argus.cli(&["orphans", "--project", "orphother", "--clean", "-o", "json"]);
+    let said: Value = serde_json::from_slice(&cleaned.stdout).expect("JSON");
+    assert_eq!(said["orphans"][0]["result"], "removed", "{said:#}");
+    assert!(argus.stop().success());
+    let alone = argus.cli(&["orphans", "-o", "name"]);
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), "keep-prefix\n");
+    let cleaned = argus.cli(&["orphans", "--project", "orph-2", "--clean"]);
+    assert!(
+        cleaned.status.success(),
+        "{}",
+        String::from_utf8_lossy(&cleaned.stderr)
+    );
+    let left: BTreeSet<String> = names(engine, "keep-").into_iter().collect();
+    assert_eq!(
+        left,
+        ["keep-inherited", "keep-leased", "keep-plain"]
+            .map(str::to_owned)
+            .into()
+    );
+}
