@@ -76,7 +76,8 @@ fn ten_restarts_a_minute_and_the_others_say_that_they_wait() {
         .map(|n| Controller::service(&status, &format!("s{n}"))["restarts"].clone())
         .collect();
     assert!(restarts.iter().all(|count| *count == 1), "{restarts:?}");
-    let about_a_minute = Duration::from_secs(59);
+    // It counts from when they were issued, which a busy engine carries out later.
+    let about_a_minute = Duration::from_secs(45);
     let late: Vec<_> = again()
         .into_iter()
         .filter(|at| at.since(first) >= about_a_minute)
