@@ -106,7 +106,6 @@ impl Command {
     pub fn environment(&self) -> Option<&EnvName> {
         Some(match self {
             Self::ResetBreaker { environment } => return environment.as_ref(),
-            Self::CleanOrphans { .. } => return None,
             Self::Down { environment }
             | Self::Retry { environment }
             | Self::Hold { environment, .. }
@@ -116,7 +115,7 @@ impl Command {
             | Self::EndTest { environment, .. }
             | Self::Rollback { environment }
             | Self::Fork { environment, .. } => environment,
-            Self::ResumeController => return None,
+            Self::CleanOrphans { .. } | Self::ResumeController => return None,
         })
     }
 

@@ -150,10 +150,11 @@ impl Wishes {
                 Ok(Answer::Lease(lease))
             }
             Command::EndTest { case, .. } => self.end_test(env, case, facts),
-            Command::CleanOrphans { .. } => Ok(Answer::Done),
             Command::Rollback { .. } => self.roll_back(env, &accepted, false, facts),
             Command::Fork { to, .. } => self.fork(&accepted, to, facts),
-            Command::ResetBreaker { .. } | Command::ResumeController => Ok(Answer::Done),
+            Command::ResetBreaker { .. } | Command::CleanOrphans { .. } | Command::ResumeController => {
+                Ok(Answer::Done)
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use argus_reconciler::lock::{Holder, Lock, host_name};
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::specs::Kept;
 use argus_reconciler::state::{StateDir, StateError};
-use argus_reconciler::{Deadlines, identity, keeper};
+use argus_reconciler::{identity, keeper};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::cli::engine::{self, Eyes, act};

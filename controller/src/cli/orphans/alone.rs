@@ -101,10 +101,7 @@ fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
         run: run.to_owned(),
     };
     let lock = Lock::take(&state.lock(), &me).map_err(|error| wire::state_failure(&error.into()))?;
-    let controller = identity::read_or_make(&state.identity(), &settings.specs)
-        .map_err(|error| Failure::fault("cannot read this controller's identity", &error))?;
-    let _: Remembered = keeper::read(&state.memory_json())
-        .map_err(|error| Failure::fault("cannot read what was remembered", &error))?;
+    let (controller, _) = identity::read_or_make(&state.identity(), &settings.specs, None, clock::now());
     Ok((controller, lock))
 }
 
