@@ -21,7 +21,9 @@ mod kept;
 mod logs;
 pub(crate) mod output;
 mod plan;
+mod preflight;
 pub(crate) mod reading;
+mod reclaim;
 mod retry;
 mod rollback;
 pub(crate) mod run;
@@ -83,6 +85,10 @@ enum Verb {
     Fork(rollback::Fork),
     /// Say that a test begins or ended
     Test(test::Test),
+    /// Check whether engine, disk and the rest are fit for what the specs ask for
+    Preflight(preflight::Preflight),
+    /// Give disk space back: images that newer builds followed, the builder's cache
+    Reclaim(reclaim::Reclaim),
     /// Show what containers write
     Logs(logs::Logs),
     /// Tell why an environment or a service is as it is
@@ -144,6 +150,8 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Rollback(rollback) => rollback.carry_out(&options),
         Verb::Fork(fork) => fork.carry_out(&options),
         Verb::Test(test) => test.carry_out(&options),
+        Verb::Preflight(preflight) => preflight.carry_out(&options),
+        Verb::Reclaim(reclaim) => reclaim.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
         Verb::Evidence(evidence) => evidence.carry_out(&options),
@@ -171,6 +179,8 @@ impl Verb {
             Self::Rollback(rollback) => rollback.output,
             Self::Fork(fork) => fork.output,
             Self::Test(test) => test.output(),
+            Self::Preflight(preflight) => preflight.output,
+            Self::Reclaim(reclaim) => reclaim.output,
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
             Self::Evidence(evidence) => evidence.output,

@@ -12,7 +12,7 @@ use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::LockError;
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::StateError;
-use argus_reconciler::supervise::Importance;
+use argus_reconciler::supervise::{Importance, watchdog};
 use argus_reconciler::{Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook};
 use tokio::sync::watch;
 
@@ -21,6 +21,7 @@ use crate::cli::{output, reading};
 use crate::exit::{Exit, Failure, chain};
 use crate::http::{self, Commands};
 use crate::live::{self, screen::Screen};
+use crate::service;
 use crate::settings::Settings;
 use crate::view::{About, Shown, View};
 
@@ -89,6 +90,18 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
         "about",
         Importance::Useful,
         ask_about(docker, handle.outlooks(), answers),
+    );
+    let watched = watchdog::run(
+        supervisor.pulses().clone(),
+        service::asks_every(),
+        service::feed,
+        stop.clone(),
+    );
+    supervisor.spawn_once("watchdog", Importance::Critical, watched);
+    supervisor.spawn_once(
+        "service",
+        Importance::Useful,
+        service::report(handle.outlooks(), shown.clone(), stop.clone()),
     );
     let place = settings.specs.display();
     let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");

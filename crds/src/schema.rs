@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::environment::E2eSpec;
 use crate::error::StructuredError;
-use crate::status::{ControllerStatus, EnvironmentStatus};
+use crate::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use crate::yaml::{YamlError, to_yaml};
 
 /// The formats that only [`crate::quantity`] knows; other programs would warn about them.
@@ -38,6 +38,11 @@ pub fn status_schema() -> Value {
 /// The schema of the one type of error.
 pub fn error_schema() -> Value {
     draft07::<StructuredError>("error.schema.json")
+}
+
+/// The schema of a preflight report.
+pub fn preflight_schema() -> Value {
+    draft07::<PreflightReport>("preflight.schema.json")
 }
 
 /// The Kubernetes CRD: `Environment` in `argus.dev/v1alpha1`, structural, with a status subresource.
@@ -106,6 +111,10 @@ pub fn generated() -> Result<Vec<Generated>, YamlError> {
         Generated {
             name: "error.schema.json",
             content: pretty(&error_schema()),
+        },
+        Generated {
+            name: "preflight.schema.json",
+            content: pretty(&preflight_schema()),
         },
         Generated {
             name: "environment.yaml",

@@ -50,6 +50,9 @@ pub struct Desired {
     pub ports: PortPolicy,
     /// How failed containers are started again.
     pub restart: RestartPolicy,
+    /// What must be so before anything of it is made.
+    #[serde(default)]
+    pub preflight: crate::preflight::Policy,
     /// Whether named volumes go when the environment goes.
     pub delete_volumes: bool,
     /// Whether it is left as it is.

@@ -11,6 +11,8 @@ pub mod observed;
 pub mod orders;
 pub mod outcome;
 pub mod plan;
+pub mod preflight;
 pub mod probe;
+pub mod reclaim;
 pub mod status;
 pub mod time;

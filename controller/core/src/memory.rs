@@ -41,6 +41,8 @@ pub struct Memory {
     pub not_ours: BTreeSet<ContainerId>,
     /// When services were started again after a failure, over all environments; those of the last minute.
     pub restarts: Vec<Timestamp>,
+    /// When the engine last said that no space is left, until something could be made again.
+    pub disk_full: Option<Timestamp>,
     /// Volumes that were created or found; one without our labels is never seen, and never ours to remove.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
 }

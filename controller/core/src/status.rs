@@ -13,11 +13,13 @@ use crate::memory::{EnvMemory, Refused};
 use crate::observed::{Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{Plan, Subject};
+use crate::preflight::Survey;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
 mod condition;
 mod error;
+mod ground;
 mod phase;
 mod port;
 mod redact;
@@ -30,7 +32,7 @@ mod tests;
 
 pub use error::{code_of, error_id};
 pub use port::env_file;
-pub use wait::words;
+pub use wait::{holder as port_holder, words};
 
 /// Everything that a status is made of.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +65,10 @@ pub struct StatusInput<'a> {
     pub refused: &'a BTreeMap<HostPort, Refused>,
     /// The last line each pull or build said.
     pub progress: &'a BTreeMap<Subject, String>,
+    /// The last look at engine and disk; `None`: nobody looks.
+    pub survey: Option<&'a Survey>,
+    /// When the engine last said that no space is left, until something could be made again.
+    pub disk_full: Option<Timestamp>,
     /// The status as it was written last.
     pub previous: Option<&'a EnvironmentStatus>,
     /// Where ports are published when the file names no address.
@@ -125,6 +131,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .rejected
             .map_or(input.warnings, |rejected| rejected.complaints)
             .to_vec(),
+        preflight: ground::report(input),
         errors,
         notes: input
             .accepted

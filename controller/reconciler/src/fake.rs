@@ -10,6 +10,7 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
+use argus_core::preflight::Ground;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
@@ -29,6 +30,8 @@ pub(crate) struct Fake {
     pub(crate) answers: BTreeMap<&'static str, Answer>,
     /// Exit codes of exec probes, the last one for ever.
     pub(crate) exits: Mutex<Vec<i64>>,
+    /// What a survey of it shows.
+    pub(crate) ground: Mutex<Ground>,
     acting: AtomicUsize,
     pub(crate) most: AtomicUsize,
 }
@@ -54,6 +57,7 @@ impl Fake {
             sightings: Mutex::new(Some(sightings)),
             answers: BTreeMap::new(),
             exits: Mutex::default(),
+            ground: Mutex::default(),
             acting: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
         }
@@ -101,6 +105,10 @@ impl Backend for Fake {
             exit_code,
             output: "said".to_owned(),
         })
+    }
+
+    async fn survey(&self) -> Ground {
+        self.ground.lock().unwrap().clone()
     }
 
     async fn about(&self) -> Result<About, ActError> {

@@ -18,6 +18,7 @@ pub mod specs;
 pub mod state;
 pub mod status_writer;
 pub mod supervise;
+pub mod surveyor;
 pub mod wishes;
 
 pub use handle::{Answer, Command, CommandError, Handle, TestReport};

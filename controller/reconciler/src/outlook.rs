@@ -8,6 +8,7 @@ use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::plan::{Plan, WaitingOn};
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,8 @@ pub struct Outlook {
     pub world: Arc<World>,
     /// Verdicts of the probes.
     pub health: Arc<HealthBook>,
+    /// The last look at engine and disk.
+    pub survey: Arc<Survey>,
     /// What is done and waited for, by environment; empty before the first turn.
     pub plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     /// What is remembered.
@@ -67,6 +70,7 @@ impl Outlook {
             desired: Arc::default(),
             world: Arc::default(),
             health: Arc::default(),
+            survey: Arc::default(),
             plans: Arc::default(),
             memory: Arc::new(memory),
             progress: Arc::default(),
@@ -96,6 +100,7 @@ impl Outlook {
             && same(&self.specs, &other.specs)
             && same(&self.world, &other.world)
             && same(&self.health, &other.health)
+            && same(&self.survey, &other.survey)
             && same(&self.plans, &other.plans)
             && same(&self.memory, &other.memory)
             && same(&self.progress, &other.progress)

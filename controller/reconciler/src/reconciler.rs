@@ -10,10 +10,11 @@ use argus_core::ident::EnvName;
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::World;
 use argus_core::plan::Plan;
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -21,6 +22,7 @@ use crate::handle::{Command, Request};
 use crate::hands::{Board, Finished, Hands};
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
+use crate::supervise::Pulse;
 use crate::wishes::{self, Desires, Wishes};
 
 /// However soon the brain wants to be woken, others get a chance before.
@@ -43,6 +45,7 @@ pub(crate) struct Facts {
     pub(crate) specs: watch::Receiver<Arc<SpecBook>>,
     pub(crate) worlds: watch::Receiver<Arc<World>>,
     pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
+    pub(crate) surveys: watch::Receiver<Arc<Survey>>,
     pub(crate) commands: mpsc::Receiver<Request>,
 }
 
@@ -52,6 +55,10 @@ pub(crate) struct Told {
     pub(crate) desires: watch::Sender<Arc<Desires>>,
     pub(crate) outlooks: watch::Sender<Arc<Outlook>>,
     pub(crate) remembered: watch::Sender<Remembered>,
+    /// A look at engine and disk is wanted.
+    pub(crate) survey: Arc<Notify>,
+    /// The loop goes round.
+    pub(crate) pulse: Pulse,
 }
 
 /// The reconciler with all that it owns.
@@ -73,6 +80,8 @@ enum Wake {
     Specs,
     World,
     Health,
+    Survey,
+    Pulse,
     Progress,
     Timer,
     Act(Box<Finished>),
@@ -108,11 +117,13 @@ impl<B: Backend> Reconciler<B> {
         let mut wake_at = self.turn("start");
         loop {
             let wake = self.wake(&stop, wake_at).await;
+            self.told.pulse.beat();
             let why = match wake {
                 Wake::Stop => break,
                 Wake::Specs => "specs",
                 Wake::World => "world",
                 Wake::Health => "health",
+                Wake::Survey => "survey",
                 Wake::Timer => "timer",
                 Wake::Progress => {
                     self.publish();
@@ -127,7 +138,7 @@ impl<B: Backend> Reconciler<B> {
                     "command"
                 }
                 // Every handle is gone: nobody is left to command, the work goes on.
-                Wake::Command(None) => continue,
+                Wake::Pulse | Wake::Command(None) => continue,
             };
             wake_at = self.turn(why);
         }
@@ -147,6 +158,8 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.specs.changed() => Wake::Specs,
             Ok(()) = facts.worlds.changed() => Wake::World,
             Ok(()) = facts.healths.changed() => Wake::Health,
+            Ok(()) = facts.surveys.changed() => Wake::Survey,
+            () = self.told.pulse.asked() => Wake::Pulse,
             Ok(()) = self.board.changed() => Wake::Progress,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
             else => Wake::Command(None),
@@ -158,6 +171,7 @@ impl<B: Backend> Reconciler<B> {
         let specs = self.facts.specs.borrow_and_update().clone();
         let world = self.facts.worlds.borrow_and_update().clone();
         let health = self.facts.healths.borrow_and_update().clone();
+        let survey = self.facts.surveys.borrow_and_update().clone();
         let now = self.clock.now();
         self.wishes.lift(&specs, now);
         let facts = wishes::Facts {
@@ -184,6 +198,7 @@ impl<B: Backend> Reconciler<B> {
                 world: &world,
                 health: &health,
                 orders: &self.wishes.orders,
+                survey: Some(&survey),
                 now,
             })
         });
@@ -201,6 +216,10 @@ impl<B: Backend> Reconciler<B> {
         }
         if turn.look_again {
             self.backend.look_again();
+        }
+        if turn.survey {
+            // A permit is kept until somebody takes it, and many permits are one.
+            self.told.survey.notify_one();
         }
         if *self.plans != turn.plans {
             self.plans = Arc::new(turn.plans);
@@ -262,6 +281,7 @@ impl<B: Backend> Reconciler<B> {
             specs,
             world,
             health: self.facts.healths.borrow().clone(),
+            survey: self.facts.surveys.borrow().clone(),
             plans: self.plans.clone(),
             memory: shared(&last.memory, self.brain.memory()),
             progress: shared(&last.progress, &progress),

@@ -10,8 +10,9 @@ use argus_backend::Backend;
 use argus_core::brain::{Brain, Site};
 use argus_core::memory::Memory;
 use argus_core::observed::World;
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -25,9 +26,11 @@ use crate::specs::admission::Admission;
 use crate::specs::{Kept, Rules, SpecBook};
 use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
+use crate::supervise::watchdog::LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
+use crate::surveyor::Lines;
 use crate::wishes::Desires;
-use crate::{identity, informer, keeper, prober, specs, status_writer};
+use crate::{identity, informer, keeper, prober, specs, status_writer, surveyor};
 
 /// How often the lock is looked at.
 const LOCK_LOOK: Duration = Duration::from_secs(5);
@@ -194,6 +197,8 @@ impl Controller {
         };
         let eyes = (desires_seen, worlds_seen.clone());
         start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
+        let (wanted, surveys_seen) =
+            start_surveyor(&supervisor, &backend, &state, worlds_seen.clone(), clock, &stop);
         supervisor.spawn_once(
             "memory",
             Importance::Critical,
@@ -214,15 +219,17 @@ impl Controller {
             specs: specs_seen,
             worlds: worlds_seen,
             healths: healths_seen,
+            surveys: surveys_seen,
             commands: requests,
         };
-        let brain = Brain::new(site, memory);
         let told = Told {
             desires,
             outlooks,
             remembered,
+            survey: wanted,
+            pulse: supervisor.pulses().of(LOOP),
         };
-        let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told);
+        let reconciler = Reconciler::new(Brain::new(site, memory), backend, hands, clock, facts, told);
         supervisor.spawn_once(
             "reconciler",
             Importance::Critical,
@@ -308,6 +315,29 @@ fn start_prober<B: Backend>(
             stop.clone(),
         )
     });
+}
+
+fn start_surveyor<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    state: &StateDir,
+    worlds: watch::Receiver<Arc<World>>,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> (Arc<Notify>, watch::Receiver<Arc<Survey>>) {
+    let (surveys, seen) = watch::channel(Arc::default());
+    let wanted = Arc::new(Notify::new());
+    let lines = Lines {
+        wanted: wanted.clone(),
+        worlds,
+        surveys,
+    };
+    let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
+    // New environments wait for it.
+    supervisor.spawn("surveyor", Importance::Critical, move || {
+        surveyor::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
+    });
+    (wanted, seen)
 }
 
 fn rules(options: &Options, site: &Site) -> Rules {

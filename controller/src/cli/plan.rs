@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use argus_backend::Backend as _;
 use argus_core::brain::{Brain, Inputs, Site};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::plan::{self as core, Subject};
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
 use argus_core::status::words;
 use argus_crds::complaint;
@@ -112,7 +114,13 @@ async fn roads(
     site: Site,
     remembered: Remembered,
 ) -> Result<Roads, Failure> {
-    let world = Eyes::open(&wire::docker(settings)?, None).await?.world;
+    let docker = wire::docker(settings)?;
+    let world = Eyes::open(&docker, None).await?.world;
+    let survey = Survey {
+        ground: docker.survey().await,
+        at: Some(clock::now()),
+        ..Survey::default()
+    };
     let memory = Memory {
         environments: remembered.environments.clone(),
         ..Memory::default()
@@ -127,6 +135,7 @@ async fn roads(
     let inputs = Inputs {
         orders: &remembered.wishes.orders,
         specs: &specs,
+        survey: Some(&survey),
         scanned: true,
         world: &world,
         health: &health,

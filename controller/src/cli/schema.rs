@@ -21,6 +21,8 @@ enum Which {
     Status,
     /// The JSON Schema of errors
     Error,
+    /// The JSON Schema of preflight reports
+    Preflight,
     /// The Kubernetes CRD, as YAML
     Crd,
 }
@@ -31,6 +33,7 @@ impl Schema {
             Which::E2e => output::json(&schema::e2e_schema())?,
             Which::Status => output::json(&schema::status_schema())?,
             Which::Error => output::json(&schema::error_schema())?,
+            Which::Preflight => output::json(&schema::preflight_schema())?,
             Which::Crd => output::yaml(&schema::crd())?,
         }
         Ok(Exit::Done)

@@ -138,7 +138,7 @@ impl ActionId {
     const fn template(self) -> Template {
         match self {
             Self::StartEngine => shell("start the Docker engine", "docker info"),
-            Self::FreeDiskSpace => shell("free disk space on the engine's data root", "docker system df"),
+            Self::FreeDiskSpace => shell("give back what Argus built and nothing needs", "argus reclaim"),
             Self::FreePort => shell("end what holds the port, then retry", "argus retry {env}"),
             Self::UseAutoPorts => {
                 told("set `resilience.network.portConflictStrategy: auto`, so that the port moves")
@@ -156,7 +156,7 @@ impl ActionId {
             Self::ResetCircuit => {
                 told("wait for `retryAfter`: the circuit breaker tries the engine again by itself")
             }
-            Self::RunPreflight => shell("look at what the engine says of itself", "docker info"),
+            Self::RunPreflight => shell("check engine, disk and the rest", "argus preflight"),
             Self::CleanOrphans => {
                 told("remove what dead runs left behind; it carries the label `argusai.managed`")
             }

@@ -89,6 +89,7 @@ impl House {
         brain.turn(&Inputs {
             orders: &Orders::default(),
             specs: &self.specs,
+            survey: None,
             scanned: true,
             world: &self.world,
             health: &self.health,

@@ -332,6 +332,7 @@ impl Stage {
         let inputs = Inputs {
             orders: &self.orders,
             specs: &self.specs,
+            survey: None,
             scanned: self.scanned,
             world: &self.world,
             health: &self.health,

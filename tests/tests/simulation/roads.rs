@@ -95,6 +95,7 @@ fn rounds_to_rest(stage: &Stage) -> usize {
         let turn = brain.turn(&Inputs {
             orders: &Orders::default(),
             specs: &stage.specs,
+            survey: None,
             scanned: true,
             world: &world,
             health: &health,

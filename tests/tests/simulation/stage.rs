@@ -160,6 +160,7 @@ impl Stage {
         let inputs = Inputs {
             orders: &self.orders,
             specs: &self.specs,
+            survey: None,
             scanned: self.scanned,
             world: &self.world,
             health: &self.health,

@@ -9,6 +9,7 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
+use argus_core::preflight::{self, Fact, Ground};
 use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -143,6 +144,18 @@ impl Backend for Sim {
             exit_code: 0,
             output: String::new(),
         })
+    }
+
+    async fn survey(&self) -> Ground {
+        Ground {
+            engine: Fact::Known(preflight::Engine {
+                endpoint: "memory".to_owned(),
+                api_version: "1.41".to_owned(),
+                ..preflight::Engine::default()
+            }),
+            disk: Fact::Nothing("it has no disk".to_owned()),
+            networks: Fact::Nothing("its networks cost nothing".to_owned()),
+        }
     }
 
     async fn about(&self) -> Result<About, ActError> {

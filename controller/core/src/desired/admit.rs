@@ -80,6 +80,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
                 .collect(),
             ports,
             restart,
+            preflight: settings::preflight(written),
             hold: written.argus.hold,
             rollback: written
                 .argus

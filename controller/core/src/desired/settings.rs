@@ -6,6 +6,7 @@ use argus_crds::{Complaint, E2eSpec, PortConflictStrategy, RestartBackoff, Resta
 
 use crate::backoff::Growth;
 use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
+use crate::preflight::Policy;
 
 /// The lowest port of a range: those below belong to the system.
 const LOWEST_PORT: u16 = 1024;
@@ -89,6 +90,15 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Complaint>) -> RestartPoli
             RestartMode::SlowRetry => SpentMode::SlowRetry,
             RestartMode::Never => SpentMode::Never,
         },
+    }
+}
+
+/// What must be so before anything is made.
+pub(super) fn preflight(written: &E2eSpec) -> Policy {
+    let preflight = &written.resilience.preflight;
+    Policy {
+        enabled: preflight.enabled,
+        disk_space_threshold: preflight.disk_space_threshold.bytes(),
     }
 }
 

@@ -38,6 +38,7 @@ pub fn forecast(
             scanned: true,
             world: &world,
             health: &health,
+            survey: None,
             now,
         });
         if turn.look_again {

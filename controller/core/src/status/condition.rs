@@ -230,7 +230,10 @@ fn needs_a_person(on: &WaitingOn) -> bool {
     is_final(on)
         || matches!(
             on,
-            WaitingOn::Port { .. } | WaitingOn::Ports { .. } | WaitingOn::Name { .. }
+            WaitingOn::Port { .. }
+                | WaitingOn::Ports { .. }
+                | WaitingOn::Name { .. }
+                | WaitingOn::Preflight { code: Some(_), .. }
         )
 }
 

@@ -40,6 +40,7 @@ fn steps(brain: &mut Brain, desk: &Desk, world: &World, now: i64) -> Vec<Step> {
     let inputs = Inputs {
         orders: &argus_core::orders::Orders::default(),
         specs,
+        survey: None,
         scanned: true,
         world,
         health: &health,

@@ -142,6 +142,7 @@ impl Work {
         self.brain.turn(&Inputs {
             orders: &Orders::default(),
             specs: &BTreeMap::new(),
+            survey: None,
             scanned: true,
             world: &self.eyes.world,
             health: &BTreeMap::new(),
