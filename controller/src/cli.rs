@@ -24,7 +24,9 @@ mod logs;
 mod orphans;
 pub(crate) mod output;
 mod plan;
+mod preflight;
 pub(crate) mod reading;
+mod reclaim;
 mod retry;
 mod rollback;
 pub(crate) mod run;
@@ -90,6 +92,10 @@ enum Verb {
     Test(test::Test),
     /// Show how the circuit breakers stand, or try the engine at once
     Breaker(breaker::Breaker),
+    /// Check whether engine, disk and the rest are fit for what the specs ask for
+    Preflight(preflight::Preflight),
+    /// Give disk space back: images that newer builds followed, the builder's cache
+    Reclaim(reclaim::Reclaim),
     /// Show what containers write
     Logs(logs::Logs),
     /// Tell why an environment or a service is as it is
@@ -155,6 +161,8 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Fork(fork) => fork.carry_out(&options),
         Verb::Test(test) => test.carry_out(&options),
         Verb::Breaker(breaker) => breaker.carry_out(&options),
+        Verb::Preflight(preflight) => preflight.carry_out(&options),
+        Verb::Reclaim(reclaim) => reclaim.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
         Verb::Evidence(evidence) => evidence.carry_out(&options),
@@ -185,6 +193,8 @@ impl Verb {
             Self::Fork(fork) => fork.output,
             Self::Test(test) => test.output(),
             Self::Breaker(breaker) => breaker.output(),
+            Self::Preflight(preflight) => preflight.output,
+            Self::Reclaim(reclaim) => reclaim.output,
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
             Self::Evidence(evidence) => evidence.output,

@@ -133,6 +133,8 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         memory: outlook.memory.environments.get(env).unwrap_or(&nothing),
         refused: &outlook.memory.refused,
         progress: &outlook.progress,
+        survey: Some(&outlook.survey),
+        disk_full: outlook.memory.disk_full,
         previous,
         publish_address: outlook.site.publish_address,
         mode: outlook.mode,

@@ -13,7 +13,7 @@ use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::StateError;
-use argus_reconciler::supervise::Importance;
+use argus_reconciler::supervise::{Importance, watchdog};
 use argus_reconciler::{Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook, TaskDied};
 use tokio::sync::watch;
 
@@ -22,6 +22,7 @@ use crate::cli::{output, reading};
 use crate::exit::{Exit, Failure, chain};
 use crate::http::{self, Commands};
 use crate::live::{self, screen::Screen};
+use crate::service;
 use crate::settings::Settings;
 use crate::view::{About, Shown, View};
 
@@ -91,6 +92,18 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
         "about",
         Importance::Useful,
         ask_about(docker, handle.outlooks(), answers),
+    );
+    let watched = watchdog::run(
+        supervisor.pulses().clone(),
+        service::asks_every(),
+        service::feed,
+        stop.clone(),
+    );
+    supervisor.spawn_once("watchdog", Importance::Critical, watched);
+    supervisor.spawn_once(
+        "service",
+        Importance::Useful,
+        service::report(handle.outlooks(), shown.clone(), stop.clone()),
     );
     let place = settings.specs.display();
     let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");

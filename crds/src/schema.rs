@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::environment::E2eSpec;
 use crate::error::StructuredError;
 use crate::incident::Incident;
-use crate::status::{ControllerStatus, EnvironmentStatus};
+use crate::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use crate::yaml::{YamlError, to_yaml};
 
 /// The formats that only [`crate::quantity`] knows; other programs would warn about them.
@@ -44,6 +44,11 @@ pub fn error_schema() -> Value {
 /// The schema of the incident files.
 pub fn incident_schema() -> Value {
     draft07::<Incident>("incident.schema.json")
+}
+
+/// The schema of a preflight report.
+pub fn preflight_schema() -> Value {
+    draft07::<PreflightReport>("preflight.schema.json")
 }
 
 /// The Kubernetes CRD: `Environment` in `argus.dev/v1alpha1`, structural, with a status subresource.
@@ -116,6 +121,10 @@ pub fn generated() -> Result<Vec<Generated>, YamlError> {
         Generated {
             name: "incident.schema.json",
             content: pretty(&incident_schema()),
+        },
+        Generated {
+            name: "preflight.schema.json",
+            content: pretty(&preflight_schema()),
         },
         Generated {
             name: "environment.yaml",

@@ -8,6 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::complaint::Complaint;
 use crate::error::{Code, StructuredError};
 
+mod preflight;
+
+pub use preflight::{
+    CheckName, CheckResult, PREFLIGHT_VERSION, PreflightBefore, PreflightCheck, PreflightFix,
+    PreflightOverall, PreflightReport,
+};
+
 /// The version of the status files.
 pub const STATUS_VERSION: u32 = 1;
 
@@ -303,33 +310,6 @@ pub struct BreakerChange {
     pub reason: String,
 }
 
-/// What was checked before anything was created.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PreflightReport {
-    /// The worst of it.
-    pub overall: PreflightOverall,
-    /// Every check.
-    pub checks: Vec<PreflightCheck>,
-    /// When it was made (RFC 3339).
-    pub as_of: String,
-}
-
-/// One check before anything is created.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PreflightCheck {
-    /// Which check.
-    pub name: String,
-    /// How it came out.
-    pub result: CheckResult,
-    /// What was found, or why it was skipped.
-    pub message: String,
-    /// The error it raises.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<Code>,
-}
-
 /// A resource that nobody desires and whose controller is dead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -394,8 +374,4 @@ words! {
     BreakerScope "camelCase" { Engine, Environment }
     #[doc = "The state of a circuit breaker."]
     BreakerState "camelCase" { Closed, Open, HalfOpen }
-    #[doc = "The worst result of a preflight report."]
-    PreflightOverall "camelCase" { Healthy, Degraded, Unhealthy }
-    #[doc = "How a preflight check came out; what could not be checked is never a pass."]
-    CheckResult "camelCase" { Skipped, Pass, Warn, Fail }
 }

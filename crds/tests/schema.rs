@@ -39,6 +39,7 @@ fn the_schemas_are_draft_07() {
         schema::e2e_schema(),
         schema::status_schema(),
         schema::error_schema(),
+        schema::preflight_schema(),
     ] {
         assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
         assert!(jsonschema::meta::is_valid(&schema));
@@ -96,6 +97,7 @@ fn every_field_has_a_description() {
         schema::e2e_schema(),
         schema::status_schema(),
         schema::error_schema(),
+        schema::preflight_schema(),
     ] {
         look(&schema, "", &mut without);
     }

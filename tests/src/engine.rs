@@ -30,6 +30,8 @@ pub struct Options {
     pub live_restore: bool,
     /// Further arguments of dockerd.
     pub args: Vec<String>,
+    /// The data root is a file system of its own in memory, of this size (as in `96m`).
+    pub data_size: Option<String>,
     /// Folder with another engine version's programs (`dockerd`, `containerd`, `runc`), put first on PATH.
     pub programs: Option<PathBuf>,
 }
@@ -40,6 +42,7 @@ impl Default for Options {
             userland_proxy: true,
             live_restore: false,
             args: Vec::new(),
+            data_size: None,
             programs: None,
         }
     }
@@ -90,6 +93,9 @@ impl PrivateEngine {
         let slot = Slot::take();
         let watchdog = slot.spawn_watchdog();
         slot.make_network();
+        if let Some(size) = &options.data_size {
+            slot.make_small_data_root(size);
+        }
         let engine = Self {
             slot,
             options,
@@ -136,6 +142,12 @@ impl PrivateEngine {
         let folder = self.slot.root.join("t").join(name);
         fs::create_dir_all(&folder).expect("a scratch folder can be made");
         folder
+    }
+
+    /// Where the daemon keeps its data.
+    #[must_use]
+    pub fn data_root(&self) -> PathBuf {
+        self.slot.root.join("data")
     }
 
     /// What the daemon has logged so far.

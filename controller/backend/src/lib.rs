@@ -9,6 +9,7 @@ use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
+use argus_core::preflight::Ground;
 use argus_core::time::Timestamp;
 use futures::stream::BoxStream;
 
@@ -50,6 +51,10 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Takes a run's lease away: nobody waits for it any more.
     fn release_lease(&self, run: &str) -> impl Future<Output = Result<(), ActError>> + Send;
+
+    /// Whether things can be made on it: the engine, its disk and its networks. Never fails and never takes longer than
+    /// [`SURVEY`]: what could not be found out says why.
+    fn survey(&self) -> impl Future<Output = Ground> + Send;
 
     /// What the engine says of itself.
     fn about(&self) -> impl Future<Output = Result<About, ActError>> + Send;
@@ -123,5 +128,7 @@ pub struct About {
     pub facts: BTreeMap<String, String>,
 }
 
+/// No part of a survey takes longer.
+pub const SURVEY: Duration = Duration::from_secs(3);
 /// Pulls and builds may take as long as they show progress; everything else has one deadline per verb.
 pub const NO_PROGRESS: Duration = Duration::from_secs(120);

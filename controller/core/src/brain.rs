@@ -13,13 +13,15 @@ use crate::orders::Orders;
 use crate::outcome::{ActError, Done};
 use crate::plan::port::{Assignment, Claims};
 use crate::plan::render::Rendered;
-use crate::plan::{self, Plan, PlanInput, PortMap, Step, Subject, port, render};
+use crate::plan::{self, Plan, PlanInput, PortMap, Step, port, render};
+use crate::preflight::Survey;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
 mod circuit;
 mod company;
 mod expect;
+mod stale;
 
 use company::Company;
 
@@ -49,6 +51,8 @@ pub struct Inputs<'a> {
     pub leases: &'a Leases,
     /// What people and agents asked for.
     pub orders: &'a Orders,
+    /// The last look at engine and disk; `None`: nobody looks, and nothing waits for it.
+    pub survey: Option<&'a Survey>,
     /// The time.
     pub now: Timestamp,
 }
@@ -64,6 +68,8 @@ pub struct Turn {
     pub wake_at: Option<Timestamp>,
     /// The outcome of some act is unknown: ask the eyes for a full list.
     pub look_again: bool,
+    /// Something waits for a look at engine and disk.
+    pub survey: bool,
 }
 
 /// The brain with its memory.
@@ -80,6 +86,10 @@ pub struct Brain {
     go_on: bool,
     circuits_version: u64,
     company: Company,
+    /// The look at engine and disk that the plans were made with.
+    surveyed_at: Option<Timestamp>,
+    /// The engine has said that its disk is full: a look will tell how full.
+    disk_full: bool,
 }
 
 /// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
@@ -106,6 +116,8 @@ impl Brain {
             go_on: false,
             circuits_version: 0,
             company: Company::default(),
+            surveyed_at: None,
+            disk_full: false,
         }
     }
 
@@ -123,6 +135,7 @@ impl Brain {
     pub fn turn(&mut self, inputs: &Inputs<'_>) -> Turn {
         let mut turn = Turn {
             look_again: self.settle_expectations(inputs),
+            survey: std::mem::take(&mut self.disk_full),
             ..Turn::default()
         };
         turn.look_again |= self.look_at_circuits(inputs);
@@ -132,6 +145,7 @@ impl Brain {
         self.forget_the_old(inputs);
         self.take_health(inputs);
         self.take_company(inputs);
+        self.take_survey(inputs);
         if self.orders != *inputs.orders {
             self.orders.clone_from(inputs.orders);
             self.stale_all();
@@ -173,6 +187,7 @@ impl Brain {
             if let Some(cached) = self.cache.get(&env) {
                 let wake = cached.plan.wake_at();
                 turn.wake_at = [turn.wake_at, wake].into_iter().flatten().min();
+                turn.survey |= cached.plan.waits.iter().any(|wait| wait.on.asks_for_a_look());
                 turn.plans.insert(env, cached.plan.clone());
             }
         }
@@ -193,6 +208,7 @@ impl Brain {
 
     /// Takes the outcome of a step in.
     pub fn finished(&mut self, step: &Step, outcome: &Result<Done, ActError>, world: &World, now: Timestamp) {
+        self.disk_full |= matches!(outcome, Err(ActError::DiskFull(_)));
         self.memory.fold(step, outcome, world, now);
         self.stale(&step.subject);
     }
@@ -292,6 +308,7 @@ impl Brain {
             leases: inputs.leases,
             projects: &self.company.projects,
             orders: inputs.orders,
+            survey: inputs.survey,
             now: inputs.now,
         });
         for step in &plan.steps {
@@ -319,45 +336,6 @@ impl Brain {
             .iter()
             .flat_map(|(env, kept)| claims_of(env, &kept.ports))
             .collect()
-    }
-
-    fn stale(&mut self, subject: &Subject) {
-        match subject {
-            Subject::Service { environment, .. }
-            | Subject::Network { environment }
-            | Subject::Volume { environment, .. } => {
-                if let Some(cached) = self.cache.get_mut(environment) {
-                    cached.stale = true;
-                }
-            }
-            // Shared by environments, or of an environment that the subject does not name.
-            Subject::Image { .. } | Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => {
-                self.stale_all();
-            }
-        }
-    }
-
-    /// A verdict that flips concerns the environment of its container, and no other.
-    fn take_health(&mut self, inputs: &Inputs<'_>) {
-        if self.health == *inputs.health {
-            return;
-        }
-        let both = self.health.keys().chain(inputs.health.keys());
-        let flipped: BTreeSet<EnvName> = both
-            .filter(|id| self.health.get(*id) != inputs.health.get(*id))
-            .filter_map(|id| inputs.world.container(id)?.owner())
-            .map(|owner| owner.environment)
-            .collect();
-        for (env, cached) in &mut self.cache {
-            cached.stale |= flipped.contains(env);
-        }
-        self.health.clone_from(inputs.health);
-    }
-
-    fn stale_all(&mut self) {
-        for cached in self.cache.values_mut() {
-            cached.stale = true;
-        }
     }
 }
 

@@ -55,6 +55,9 @@ pub struct Desired {
     /// When the engine is left alone for this environment; `None`: never.
     #[serde(default)]
     pub breaker: Option<BreakerSettings>,
+    /// What must be so before anything of it is made.
+    #[serde(default)]
+    pub preflight: crate::preflight::Policy,
     /// Whether named volumes go when the environment goes.
     pub delete_volumes: bool,
     /// Whether what dead runs of its project left is removed.

@@ -48,6 +48,8 @@ pub struct Memory {
     pub restarts: Vec<Timestamp>,
     /// The breakers.
     pub circuits: Circuits,
+    /// When the engine last said that no space is left, until something could be made again.
+    pub disk_full: Option<Timestamp>,
     /// Volumes that were created or found; one without our labels is never seen, and never ours to remove.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::brain::Site;
-use crate::desired::Accepted;
+use crate::desired::{Accepted, Desired};
 use crate::ident::{
     ContainerId, EnvName, HostPort, NetworkId, ResourceName, Revision, ServiceName, SpecHash,
 };
@@ -14,6 +14,7 @@ use crate::lease::{Leases, Life};
 use crate::memory::{EnvMemory, Memory};
 use crate::observed::{Observed, Outage, World};
 use crate::orders::Orders;
+use crate::preflight::Survey;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
@@ -209,6 +210,8 @@ pub struct PlanInput<'a> {
     pub projects: &'a orphan::Projects,
     /// What people and agents asked for.
     pub orders: &'a Orders,
+    /// The last look at engine and disk; `None`: nobody looks, and nothing waits for it.
+    pub survey: Option<&'a Survey>,
     /// The time.
     pub now: Timestamp,
 }
@@ -261,6 +264,14 @@ impl PlanInput<'_> {
             }
             None => WaitingOn::Name { name, holder, until },
         }
+    }
+
+    /// Whether engine and disk are such that something new may be made. What is there may always be worked on.
+    fn may_make(&self, desired: &Desired) -> Result<(), WaitingOn> {
+        let first = self.observed.containers.is_empty();
+        self.survey.map_or(Ok(()), |survey| {
+            survey.may_make(&desired.preflight, first, self.memory.disk_full, self.now)
+        })
     }
 
     fn failing(&self, subject: &Subject) -> Option<WaitingOn> {

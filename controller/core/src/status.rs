@@ -13,11 +13,13 @@ use crate::memory::{Circuits, Disturbance, EnvMemory, Refused};
 use crate::observed::{Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{Plan, Subject};
+use crate::preflight::Survey;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
 mod condition;
 mod error;
+mod ground;
 mod orphan;
 mod phase;
 mod port;
@@ -33,7 +35,7 @@ pub use error::circuit::status as breaker;
 pub use error::{code_of, error_id};
 pub use orphan::{orphan_errors, orphans};
 pub use port::env_file;
-pub use wait::words;
+pub use wait::{holder as port_holder, words};
 
 /// Everything that a status is made of.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +72,10 @@ pub struct StatusInput<'a> {
     pub refused: &'a BTreeMap<HostPort, Refused>,
     /// The last line each pull or build said.
     pub progress: &'a BTreeMap<Subject, String>,
+    /// The last look at engine and disk; `None`: nobody looks.
+    pub survey: Option<&'a Survey>,
+    /// When the engine last said that no space is left, until something could be made again.
+    pub disk_full: Option<Timestamp>,
     /// The status as it was written last.
     pub previous: Option<&'a EnvironmentStatus>,
     /// Where ports are published when the file names no address.
@@ -134,6 +140,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .rejected
             .map_or(input.warnings, |rejected| rejected.complaints)
             .to_vec(),
+        preflight: ground::report(input),
         errors,
         orphans: input.plan.map(orphans).unwrap_or_default(),
         notes: input

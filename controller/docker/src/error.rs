@@ -27,6 +27,7 @@ pub(crate) enum Op {
     DisconnectNetwork,
     CreateVolume,
     RemoveVolume,
+    RemoveImage,
     Pull,
     Build,
 }

@@ -21,16 +21,22 @@ mod logs;
 mod own_stops;
 mod ownership;
 mod peaks;
+mod raw;
+mod reclaim;
+mod survey;
 mod watch;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
-use argus_core::ident::ContainerId;
+use argus_core::ident::{ContainerId, HostPort};
 use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
-use argus_core::outcome::{ActError, Done};
+use argus_core::outcome::{ActError, Done, PortOwner};
 use argus_core::plan::Act;
+use argus_core::preflight::Ground;
+use argus_core::reclaim::BuiltImage;
 use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -55,6 +61,15 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone)]
 pub struct Docker {
     shared: Arc<Shared>,
+}
+
+/// Who holds host ports.
+#[derive(Debug, Clone, Default)]
+pub struct Holders {
+    /// Those that are held.
+    pub holders: BTreeMap<HostPort, PortOwner>,
+    /// What is not in there is free; else it may be held by something that is no container.
+    pub complete: bool,
 }
 
 /// What the eyes and the hands have in common.
@@ -100,8 +115,46 @@ impl Docker {
         call::ping(&self.shared).await
     }
 
+    /// All images on the engine that Argus built.
+    pub async fn built_images(&self) -> Result<Vec<BuiltImage>, ActError> {
+        reclaim::built(&self.shared).await
+    }
+
+    /// Removes an image that Argus built, by id; one that is gone is success.
+    pub async fn remove_image(&self, id: &str) -> Result<(), ActError> {
+        reclaim::remove(&self.shared, id).await
+    }
+
+    /// Bytes of the builder's cache that nothing uses at present.
+    pub async fn build_cache(&self) -> Result<u64, ActError> {
+        reclaim::build_cache(&self.shared).await
+    }
+
+    /// Empties the builder's cache of what nothing uses; the bytes that came back.
+    pub async fn prune_build_cache(&self) -> Result<u64, ActError> {
+        reclaim::prune_build_cache(&self.shared).await
+    }
+
+    /// Whether the engine has an image under this reference.
+    pub async fn has_image(&self, reference: &str) -> Result<bool, ActError> {
+        Ok(ownership::ask_image(&self.shared, reference).await?.is_some())
+    }
+
+    /// Who holds these host ports, as far as it can be seen from here.
+    pub async fn port_holders(&self, ports: &BTreeSet<HostPort>) -> Holders {
+        let seen = listeners::look(&self.shared, None).await;
+        let busy = seen.busy();
+        let holders = ports
+            .intersection(&busy)
+            .filter_map(|port| Some((*port, seen.owner(*port)?)));
+        Holders {
+            holders: holders.collect(),
+            complete: seen.complete(),
+        }
+    }
+
     /// Every host port that is taken on the engine's host, as far as it can be seen from here.
-    pub async fn taken_ports(&self) -> std::collections::BTreeSet<argus_core::ident::HostPort> {
+    pub async fn taken_ports(&self) -> BTreeSet<HostPort> {
         listeners::look(&self.shared, None).await.busy()
     }
 }
@@ -151,6 +204,10 @@ impl Backend for Docker {
 
     async fn release_lease(&self, run: &str) -> Result<(), ActError> {
         lease::release(&self.shared, run).await
+    }
+
+    async fn survey(&self) -> Ground {
+        Box::pin(survey::take(&self.shared)).await
     }
 
     async fn about(&self) -> Result<About, ActError> {

@@ -11,6 +11,7 @@ use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
+use argus_core::preflight::Ground;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
@@ -30,6 +31,8 @@ pub(crate) struct Fake {
     pub(crate) answers: BTreeMap<&'static str, Answer>,
     /// Exit codes of exec probes, the last one for ever; a negative one is a call that cannot be made.
     pub(crate) exits: Mutex<Vec<i64>>,
+    /// What a survey of it shows.
+    pub(crate) ground: Mutex<Ground>,
     acting: AtomicUsize,
     pub(crate) most: AtomicUsize,
     /// Acts that reached the engine.
@@ -57,6 +60,7 @@ impl Fake {
             sightings: Mutex::new(Some(sightings)),
             answers: BTreeMap::new(),
             exits: Mutex::default(),
+            ground: Mutex::default(),
             acting: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             acts: AtomicUsize::new(0),
@@ -130,6 +134,10 @@ impl Backend for Fake {
 
     async fn release_lease(&self, _: &str) -> Result<(), ActError> {
         Ok(())
+    }
+
+    async fn survey(&self) -> Ground {
+        self.ground.lock().unwrap().clone()
     }
 
     async fn about(&self) -> Result<About, ActError> {

@@ -10,6 +10,7 @@ use argus_core::memory::Circuits;
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
+use argus_core::preflight::Ground;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::sync::watch;
@@ -113,6 +114,13 @@ impl<B: Backend> Backend for Gated<B> {
 
     async fn release_lease(&self, controller: &str) -> Result<(), ActError> {
         self.engine.release_lease(controller).await
+    }
+
+    async fn survey(&self) -> Ground {
+        match self.enter() {
+            Ok(()) => self.engine.survey().await,
+            Err(barred) => Ground::unknown(&barred.to_string()),
+        }
     }
 
     async fn about(&self) -> Result<About, ActError> {

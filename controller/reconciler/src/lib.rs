@@ -21,6 +21,7 @@ pub mod specs;
 pub mod state;
 pub mod status_writer;
 pub mod supervise;
+pub mod surveyor;
 pub mod wishes;
 
 pub use gated::Gated;

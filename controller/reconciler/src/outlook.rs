@@ -11,6 +11,7 @@ use argus_core::mode::{Mode, ModeFacts};
 use argus_core::observed::World;
 use argus_core::outcome::ActError;
 use argus_core::plan::{Failure, Plan, Subject, Wait, WaitingOn};
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
 
@@ -37,6 +38,8 @@ pub struct Outlook {
     pub world: Arc<World>,
     /// Verdicts of the probes.
     pub health: Arc<HealthBook>,
+    /// The last look at engine and disk.
+    pub survey: Arc<Survey>,
     /// What is done and waited for, by environment; empty before the first turn.
     pub plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     /// What is remembered.
@@ -72,6 +75,7 @@ impl Outlook {
             desired: Arc::default(),
             world: Arc::default(),
             health: Arc::default(),
+            survey: Arc::default(),
             plans: Arc::default(),
             memory: Arc::new(memory),
             progress: Arc::default(),
@@ -102,6 +106,7 @@ impl Outlook {
             && same(&self.specs, &other.specs)
             && same(&self.world, &other.world)
             && same(&self.health, &other.health)
+            && same(&self.survey, &other.survey)
             && same(&self.plans, &other.plans)
             && same(&self.memory, &other.memory)
             && same(&self.progress, &other.progress)

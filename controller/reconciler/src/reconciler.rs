@@ -11,10 +11,11 @@ use argus_core::lease::Leases;
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::World;
 use argus_core::plan::Plan;
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -26,6 +27,7 @@ use crate::history::journal::Health;
 use crate::keeper::Written;
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
+use crate::supervise::Pulse;
 use crate::wishes::{self, Desires, Wishes};
 
 /// However soon the brain wants to be woken, others get a chance before.
@@ -53,6 +55,7 @@ pub(crate) struct Facts {
     pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
     pub(crate) journal: watch::Receiver<Health>,
     pub(crate) leases: watch::Receiver<Leases>,
+    pub(crate) surveys: watch::Receiver<Arc<Survey>>,
     pub(crate) commands: mpsc::Receiver<Request>,
     pub(crate) written: watch::Receiver<Option<Written<Remembered>>>,
 }
@@ -71,6 +74,10 @@ pub(crate) struct Told {
     pub(crate) outlooks: watch::Sender<Arc<Outlook>>,
     pub(crate) remembered: watch::Sender<Remembered>,
     pub(crate) openings: watch::Sender<Openings>,
+    /// A look at engine and disk is wanted.
+    pub(crate) survey: Arc<Notify>,
+    /// The loop goes round.
+    pub(crate) pulse: Pulse,
 }
 
 /// The reconciler with all that it owns.
@@ -97,6 +104,8 @@ enum Wake {
     World,
     Health,
     Leases,
+    Survey,
+    Pulse,
     Progress,
     Written,
     Journal,
@@ -139,12 +148,14 @@ impl<B: Backend> Reconciler<B> {
         let mut wake_at = self.turn("start");
         loop {
             let wake = self.wake(&stop, wake_at).await;
+            self.told.pulse.beat();
             let why = match wake {
                 Wake::Stop => break,
                 Wake::Specs => "specs",
                 Wake::World => "world",
                 Wake::Health => "health",
                 Wake::Leases => "leases",
+                Wake::Survey => "survey",
                 Wake::Timer => "timer",
                 Wake::Journal => "journal",
                 Wake::Progress => {
@@ -164,7 +175,7 @@ impl<B: Backend> Reconciler<B> {
                     "command"
                 }
                 // Every handle is gone: nobody is left to command, the work goes on.
-                Wake::Command(None) => continue,
+                Wake::Pulse | Wake::Command(None) => continue,
             };
             wake_at = self.turn(why);
         }
@@ -186,6 +197,8 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.healths.changed() => Wake::Health,
             Ok(()) = facts.journal.changed() => Wake::Journal,
             Ok(()) = facts.leases.changed() => Wake::Leases,
+            Ok(()) = facts.surveys.changed() => Wake::Survey,
+            () = self.told.pulse.asked() => Wake::Pulse,
             Ok(()) = self.board.changed() => Wake::Progress,
             Ok(()) = facts.written.changed() => Wake::Written,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
@@ -199,6 +212,7 @@ impl<B: Backend> Reconciler<B> {
         let world = self.facts.worlds.borrow_and_update().clone();
         let health = self.facts.healths.borrow_and_update().clone();
         let leases = self.facts.leases.borrow_and_update().clone();
+        let survey = self.facts.surveys.borrow_and_update().clone();
         let now = self.clock.now();
         self.wishes.lift(&specs, now);
         let facts = wishes::Facts {
@@ -238,6 +252,7 @@ impl<B: Backend> Reconciler<B> {
                 health: &health,
                 leases: &leases,
                 orders: &orders,
+                survey: Some(&survey),
                 now,
             })
         });
@@ -259,6 +274,10 @@ impl<B: Backend> Reconciler<B> {
         }
         if turn.look_again {
             self.backend.look_again();
+        }
+        if turn.survey {
+            // A permit is kept until somebody takes it, and many permits are one.
+            self.told.survey.notify_one();
         }
         if *self.plans != turn.plans {
             self.plans = Arc::new(turn.plans);
@@ -389,6 +408,7 @@ impl<B: Backend> Reconciler<B> {
             specs,
             world,
             health: self.facts.healths.borrow().clone(),
+            survey: self.facts.surveys.borrow().clone(),
             plans: self.plans.clone(),
             memory: shared(&last.memory, self.brain.memory()),
             progress: shared(&last.progress, &progress),

@@ -11,8 +11,9 @@ use argus_core::brain::{Brain, Site};
 use argus_core::lease::Leases;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -30,9 +31,11 @@ use crate::specs::admission::Admission;
 use crate::specs::{Kept, Rules, SpecBook};
 use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
+use crate::supervise::watchdog::LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
+use crate::surveyor::Lines;
 use crate::wishes::Desires;
-use crate::{identity, informer, keeper, lease, lock, prober, specs, status_writer};
+use crate::{identity, informer, keeper, lease, lock, prober, specs, status_writer, surveyor};
 
 /// What the other tasks get to end after the acts in flight had their grace.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -222,6 +225,8 @@ impl Controller {
             outlooks: outlooks_seen.clone(),
         };
         start_lease(&supervisor, &backend, holder, about, leases, clock, &stop);
+        let (wanted, surveys_seen) =
+            start_surveyor(&supervisor, &backend, &state, worlds_seen.clone(), clock, &stop);
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
             move || status_writer::run(state.clone(), view.clone(), outlooks.clone())
@@ -241,16 +246,19 @@ impl Controller {
             healths: healths_seen,
             journal: journal.health(),
             leases: leases_seen,
+            surveys: surveys_seen,
             commands: requests,
             written: written_seen,
         };
-        let brain = Brain::new(site, memory);
         let told = Told {
             desires,
             outlooks,
             remembered,
             openings,
+            survey: wanted,
+            pulse: supervisor.pulses().of(LOOP),
         };
+        let brain = Brain::new(site, memory);
         let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told, chronicle);
         supervisor.spawn_once(
             "reconciler",
@@ -384,6 +392,29 @@ fn start_lease<B: Backend>(
             stop.clone(),
         )
     });
+}
+
+fn start_surveyor<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    state: &StateDir,
+    worlds: watch::Receiver<Arc<World>>,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> (Arc<Notify>, watch::Receiver<Arc<Survey>>) {
+    let (surveys, seen) = watch::channel(Arc::default());
+    let wanted = Arc::new(Notify::new());
+    let lines = Lines {
+        wanted: wanted.clone(),
+        worlds,
+        surveys,
+    };
+    let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
+    // New environments wait for it.
+    supervisor.spawn("surveyor", Importance::Critical, move || {
+        surveyor::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
+    });
+    (wanted, seen)
 }
 
 fn rules(options: &Options, site: &Site) -> Rules {

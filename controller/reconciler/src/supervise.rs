@@ -11,8 +11,11 @@ use tokio_util::task::TaskTracker;
 use crate::clock::Clock;
 
 pub mod crew;
+pub mod pulse;
+pub mod watchdog;
 pub mod window;
 
+pub use pulse::{Pulse, Pulses};
 pub use window::Window;
 
 /// Restarts of one task within [`RESTART_SPAN`] before it is given up.
@@ -51,6 +54,7 @@ pub struct Supervisor {
     tracker: TaskTracker,
     deaths: mpsc::Sender<TaskDied>,
     died: mpsc::Receiver<TaskDied>,
+    pulses: Pulses,
 }
 
 impl Supervisor {
@@ -64,7 +68,13 @@ impl Supervisor {
             tracker: TaskTracker::new(),
             deaths,
             died,
+            pulses: Pulses::default(),
         }
+    }
+
+    /// The signs of life of its tasks.
+    pub fn pulses(&self) -> &Pulses {
+        &self.pulses
     }
 
     /// Runs a task that can be made anew: an end before the stop makes another one, within the window.
@@ -76,9 +86,11 @@ impl Supervisor {
         let mut window = Window::new(RESTARTS, RESTART_SPAN);
         let (clock, stop, tracker) = (self.clock, self.stop.clone(), self.tracker.clone());
         let report = self.reporter(name, importance);
+        let pulse = self.pulses.of(name);
         self.watch(async move {
             loop {
-                let reason = end_of(&tracker, factory()).await;
+                let (pulse, task) = (pulse.clone(), factory());
+                let reason = end_of(&tracker, async move { pulse.keep(task).await }).await;
                 if stop.is_cancelled() {
                     return;
                 }
@@ -102,8 +114,10 @@ impl Supervisor {
     ) {
         let (stop, tracker) = (self.stop.clone(), self.tracker.clone());
         let report = self.reporter(name, importance);
+        let (pulse, pulses) = (self.pulses.of(name), self.pulses.clone());
         self.watch(async move {
-            let reason = end_of(&tracker, task).await;
+            let reason = end_of(&tracker, async move { pulse.keep(task).await }).await;
+            pulses.forget(name);
             if !stop.is_cancelled() {
                 report(0, reason);
             }
@@ -130,8 +144,9 @@ impl Supervisor {
         task: &'static str,
         importance: Importance,
     ) -> impl Fn(usize, String) + Send + 'static + use<> {
-        let deaths = self.deaths.clone();
+        let (deaths, pulses) = (self.deaths.clone(), self.pulses.clone());
         move |restarts, reason| {
+            pulses.forget(task);
             tracing::error!(task, restarts, reason, "task is dead");
             match importance {
                 Importance::Critical => {

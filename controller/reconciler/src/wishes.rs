@@ -295,7 +295,7 @@ impl Wishes {
     }
 
     /// What is desired with all of this; `None`: what the specs say.
-    pub(crate) fn standing(&self, specs: &SpecBook) -> Option<Desires> {
+    pub fn standing(&self, specs: &SpecBook) -> Option<Desires> {
         if self.down.is_empty() && self.rollbacks.is_empty() && self.forks.is_empty() {
             return None;
         }

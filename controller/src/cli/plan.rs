@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use argus_backend::Backend as _;
 use argus_core::brain::{Brain, Inputs, Site};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::plan::{self as core, Subject};
+use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
 use argus_core::secrets::Secrets;
 use argus_core::status::words;
@@ -118,6 +120,11 @@ async fn roads(
     let docker = wire::docker(settings)?;
     let world = Eyes::open(&docker, None).await?.world;
     let leases = engine::leases(&docker, &site, &StateDir::at(settings.state.clone())).await?;
+    let survey = Survey {
+        ground: docker.survey().await,
+        at: Some(clock::now()),
+        ..Survey::default()
+    };
     let memory = Memory {
         environments: remembered.environments.clone(),
         ..Memory::default()
@@ -133,6 +140,7 @@ async fn roads(
         orders: &remembered.wishes.orders,
         leases: &leases,
         specs: &specs,
+        survey: Some(&survey),
         scanned: true,
         world: &world,
         health: &health,

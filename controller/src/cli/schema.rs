@@ -23,6 +23,8 @@ enum Which {
     Error,
     /// The JSON Schema of incident files
     Incident,
+    /// The JSON Schema of preflight reports
+    Preflight,
     /// The Kubernetes CRD, as YAML
     Crd,
 }
@@ -34,6 +36,7 @@ impl Schema {
             Which::Status => output::json(&schema::status_schema())?,
             Which::Error => output::json(&schema::error_schema())?,
             Which::Incident => output::json(&schema::incident_schema())?,
+            Which::Preflight => output::json(&schema::preflight_schema())?,
             Which::Crd => output::yaml(&schema::crd())?,
         }
         Ok(Exit::Done)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use argus_backend::About as EngineAbout;
+use argus_core::preflight::Policy;
 use argus_core::status::{breaker, orphan_errors, orphans, spec_errors};
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
@@ -57,6 +58,16 @@ pub(super) fn status(
             .iter()
             .map(|(name, status)| (name.clone(), status.phase))
             .collect(),
+        preflight: outlook.survey.told(
+            &Policy::default(),
+            (!outlook.world.reachable())
+                .then(|| engine_words(outlook))
+                .as_deref(),
+            outlook.memory.disk_full,
+            Vec::new(),
+            previous.and_then(|previous| previous.preflight.as_ref()),
+            outlook.as_of,
+        ),
         rejected: rejected(outlook),
         errors: errors(outlook, &orphans, previous),
         orphans,

@@ -140,7 +140,7 @@ impl ActionId {
     const fn template(self) -> Template {
         match self {
             Self::StartEngine => shell("start the Docker engine", "docker info"),
-            Self::FreeDiskSpace => shell("free disk space on the engine's data root", "docker system df"),
+            Self::FreeDiskSpace => shell("give back what Argus built and nothing needs", "argus reclaim"),
             Self::FreePort => shell("end what holds the port, then retry", "argus retry {env}"),
             Self::UseAutoPorts => {
                 told("set `resilience.network.portConflictStrategy: auto`, so that the port moves")
@@ -159,7 +159,7 @@ impl ActionId {
                 "try the engine at once; by itself that is done after `retryAfter`",
                 "argus breaker reset",
             ),
-            Self::RunPreflight => shell("look at what the engine says of itself", "docker info"),
+            Self::RunPreflight => shell("check engine, disk and the rest", "argus preflight"),
             Self::CleanOrphans => shell(
                 "list what dead controllers left; `--clean` removes it",
                 "argus orphans",

@@ -46,7 +46,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "the engine's disk is nearly full",
-                explanation: "Less space is free on the engine's data root than `resilience.preflight.diskSpaceThreshold` asks for. Nothing new is pulled, built or created until there is space again; what runs keeps running and is not replaced.",
+                explanation: "Less space is free on the engine's data root than `resilience.preflight.diskSpaceThreshold` asks for, or the engine itself refused a call for want of space. Nothing new is pulled, built or created until there is space again; what runs keeps running and is not replaced, and what stopped is started again. The details say how much is free and how much could be reclaimed. It is looked at again every 10 s and goes on by itself.",
                 actions: &[Act::FreeDiskSpace, Act::CleanOrphans, Act::RunPreflight],
             },
             Self::PortConflict => Explanation {
@@ -208,7 +208,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "something that is needed is not installed",
-                explanation: "A program or a file that this step needs is not there. The details name it.",
+                explanation: "A program, a file or a part of the engine that this step needs is not there, as a network driver or Linux containers. The message names it, and `argus preflight` looks again.",
                 actions: &[Act::InstallPrerequisite],
             },
             Self::ApiTooOld => Explanation {
@@ -217,7 +217,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "the engine is too old",
-                explanation: "The engine speaks an API older than Argus needs. The details name both versions.",
+                explanation: "The engine speaks an API older than 1.41, which Docker 20.10 brought. Nothing new is made on it. The details name both versions.",
                 actions: &[Act::UpgradeEngine],
             },
             Self::ImageNotFound => Explanation {

@@ -91,6 +91,7 @@ impl House {
             leases: &Leases::default(),
             orders: &Orders::default(),
             specs: &self.specs,
+            survey: None,
             scanned: true,
             world: &self.world,
             health: &self.health,

@@ -74,6 +74,17 @@ impl Slot {
         inside(name, &format!("route add default via {outer}"));
     }
 
+    /// A file system in memory under the daemon's data; the watchdog takes it away with all else that is mounted here.
+    pub(super) fn make_small_data_root(&self, size: &str) {
+        let data = self.root.join("data");
+        fs::create_dir_all(&data).expect("a data root");
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(data);
+        run(&mut mount, "mount");
+    }
+
     /// A process of its own that cleans up when its standard input ends. Our end of that pipe closes when we want it to or
     /// when we die; no child of ours inherits it.
     pub(super) fn spawn_watchdog(&self) -> Child {
@@ -157,5 +168,5 @@ fn inside(name: &str, arguments: &str) {
 fn run(command: &mut Command, arguments: &str) {
     let output = command.output().expect("ip runs; hint: ./scripts/setup");
     let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {err}");
+    assert!(output.status.success(), "{arguments}: {err}");
 }

@@ -227,6 +227,7 @@ impl Company {
             scanned: true,
             world: &self.world,
             health: &HealthBook::new(),
+            survey: None,
             now,
         });
         for step in &turn.begin {

@@ -97,6 +97,7 @@ fn rounds_to_rest(stage: &Stage) -> usize {
             leases: &Leases::default(),
             orders: &Orders::default(),
             specs: &stage.specs,
+            survey: None,
             scanned: true,
             world: &world,
             health: &health,

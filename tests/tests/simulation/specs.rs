@@ -148,6 +148,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
             strategy: PortStrategy::Auto,
         },
         restart: restart_policy(),
+        preflight: argus_core::preflight::Policy::default(),
         delete_volumes: false,
         clean_orphans: true,
         hold: false,

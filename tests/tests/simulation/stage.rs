@@ -177,6 +177,7 @@ impl Stage {
             leases: &Leases::default(),
             orders: &self.orders,
             specs: &self.specs,
+            survey: None,
             scanned: self.scanned,
             world: &self.world,
             health: &self.health,

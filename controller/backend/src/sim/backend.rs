@@ -10,6 +10,7 @@ use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
+use argus_core::preflight::{self, Fact, Ground};
 use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -158,6 +159,18 @@ impl Backend for Sim {
 
     async fn release_lease(&self, run: &str) -> Result<(), ActError> {
         self.with(|engine, now| engine.release_lease(run, now))
+    }
+
+    async fn survey(&self) -> Ground {
+        Ground {
+            engine: Fact::Known(preflight::Engine {
+                endpoint: "memory".to_owned(),
+                api_version: "1.41".to_owned(),
+                ..preflight::Engine::default()
+            }),
+            disk: Fact::Nothing("it has no disk".to_owned()),
+            networks: Fact::Nothing("its networks cost nothing".to_owned()),
+        }
     }
 
     async fn about(&self) -> Result<About, ActError> {

@@ -84,6 +84,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
             ports,
             restart,
             breaker,
+            preflight: settings::preflight(written),
             hold: written.argus.hold,
             rollback: written
                 .argus

@@ -34,8 +34,8 @@ pub fn hash_of<T: Serialize + ?Sized>(value: &T) -> Hash {
     Hash::new(hex).unwrap_or_else(|_| unreachable!("hex digits are a hash"))
 }
 
-/// The revision of an environment: the hash of all of it but the revision itself, and the notes and orders, which say
-/// nothing about what has to run.
+/// The revision of an environment: the hash of all of it but the revision itself, and the notes, orders and checks, which
+/// say nothing about what has to run.
 pub fn revision_of(desired: &Desired) -> Revision {
     let mut json = serde_json::to_value(desired).unwrap_or_default();
     if let Value::Object(fields) = &mut json {
@@ -47,6 +47,7 @@ pub fn revision_of(desired: &Desired) -> Revision {
         fields.remove("rollback");
         fields.remove("breaker");
         fields.remove("clean_orphans");
+        fields.remove("preflight");
     }
     hash_of(&json)
 }

@@ -1,6 +1,6 @@
 //! What a file asks for that Argus carries and does not act on.
 
-use argus_crds::{Argus, E2eSpec, Policy, Preflight};
+use argus_crds::{Argus, E2eSpec, Policy};
 
 /// Said once in the status, in the order of the format.
 pub(super) fn of(written: &E2eSpec) -> Vec<String> {
@@ -38,14 +38,6 @@ pub(super) fn of(written: &E2eSpec) -> Vec<String> {
     } = &written.argus;
     let resilience = &written.resilience;
     let unserved = [
-        (
-            "resilience.preflight",
-            resilience.preflight
-                != Preflight {
-                    clean_orphans: resilience.preflight.clean_orphans,
-                    ..Preflight::default()
-                },
-        ),
         (
             "resilience.network.verifyConnectivity",
             !resilience.network.verify_connectivity,

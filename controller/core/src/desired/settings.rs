@@ -7,6 +7,7 @@ use argus_crds::{Complaint, E2eSpec, HumanDuration, PortConflictStrategy, Restar
 use crate::backoff::Growth;
 use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
 use crate::memory::breaker::{LONGEST as LONGEST_COOLDOWN, Settings};
+use crate::preflight::Policy;
 
 /// A breaker that never rests is none.
 const SHORTEST_COOLDOWN: Duration = Duration::from_millis(100);
@@ -91,6 +92,15 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Complaint>) -> RestartPoli
             RestartMode::SlowRetry => SpentMode::SlowRetry,
             RestartMode::Never => SpentMode::Never,
         },
+    }
+}
+
+/// What must be so before anything is made.
+pub(super) fn preflight(written: &E2eSpec) -> Policy {
+    let preflight = &written.resilience.preflight;
+    Policy {
+        enabled: preflight.enabled,
+        disk_space_threshold: preflight.disk_space_threshold.bytes(),
     }
 }
 

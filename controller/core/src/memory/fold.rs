@@ -58,6 +58,9 @@ impl Memory {
         now: Timestamp,
     ) {
         self.failures.remove(&step.subject);
+        if writes(&step.act) {
+            self.disk_full = None;
+        }
         if let Some(proof) = Proof::of(&step.act, done, run_before)
             && !proof.is_seen(world)
         {
@@ -193,6 +196,9 @@ impl Memory {
                 },
             );
         }
+        if let ActError::DiskFull(_) = error {
+            self.disk_full = Some(now);
+        }
         if let (Act::PullImage { .. }, Subject::Image { key }) = (&step.act, &step.subject) {
             // The next try begins with a create again: somebody may have loaded the image meanwhile.
             self.images.remove(key);
@@ -253,6 +259,27 @@ fn container_of(act: &Act) -> Option<&ContainerId> {
         | Act::BuildImage(_)
         | Act::CreateContainer { .. }
         | Act::DisconnectNetwork { .. } => None,
+    }
+}
+
+/// It cannot succeed on a full disk.
+fn writes(act: &Act) -> bool {
+    match act {
+        Act::PullImage { .. }
+        | Act::BuildImage(_)
+        | Act::CreateContainer { .. }
+        | Act::StartContainer { .. } => true,
+        Act::CreateNetwork { .. }
+        | Act::RemoveNetwork { .. }
+        | Act::CreateVolume { .. }
+        | Act::RemoveVolume { .. }
+        | Act::StopContainer { .. }
+        | Act::UnpauseContainer { .. }
+        | Act::RenameContainer { .. }
+        | Act::RemoveContainer { .. }
+        | Act::KeepEvidence { .. }
+        | Act::ConnectNetwork { .. }
+        | Act::DisconnectNetwork { .. } => false,
     }
 }
 

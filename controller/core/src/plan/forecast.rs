@@ -43,6 +43,7 @@ pub fn forecast(
             scanned: true,
             world: &world,
             health: &health,
+            survey: None,
             now,
         });
         if turn.look_again {

@@ -31,13 +31,16 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             Decision::Wait(input.name_taken(desired.network.to_string(), holder, until))
         }
         Some(wait) => Decision::Wait(wait),
-        None => Decision::Do(
-            Act::CreateNetwork {
-                name: desired.network.clone(),
-                labels: render::labels_of(desired, "network", input.site, input.now),
-            },
-            input.cause(&subject, Cause::Missing),
-        ),
+        None => match input.may_make(desired) {
+            Err(wait) => Decision::Wait(wait),
+            Ok(()) => Decision::Do(
+                Act::CreateNetwork {
+                    name: desired.network.clone(),
+                    labels: render::labels_of(desired, "network", input.site, input.now),
+                },
+                input.cause(&subject, Cause::Missing),
+            ),
+        },
     };
     plan.take(subject, decision);
 }

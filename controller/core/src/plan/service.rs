@@ -176,6 +176,7 @@ impl Look<'_> {
     }
 
     fn may_create(&self) -> Result<(), WaitingOn> {
+        self.input.may_make(&self.accepted.desired)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
             && matches!(blocked, WaitingOn::Ports { .. })
         {

@@ -15,7 +15,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             environment: input.env.clone(),
             name: name.clone(),
         };
-        let decision = match input.barred(&subject) {
+        let decision = match input.barred(&subject).or_else(|| input.may_make(desired).err()) {
             Some(wait) => Decision::Wait(wait),
             None => Decision::Do(
                 Act::CreateVolume {

@@ -1,5 +1,7 @@
 //! Why nothing is done about a subject, and until when.
 
+use argus_crds::error::Code;
+use argus_crds::status::CheckName;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::Condition;
@@ -186,6 +188,17 @@ pub enum WaitingOn {
     },
     /// A new revision removes it, but its file has changed since and does not count as it stands.
     File,
+    /// Nothing new is made while the engine or its disk are not fit for it.
+    Preflight {
+        /// The check that stands in the way.
+        check: CheckName,
+        /// The error that it raises; `None`: it was not looked at yet.
+        code: Option<Code>,
+        /// What was found.
+        why: String,
+        /// When it is looked at again; `None`: now.
+        until: Option<Timestamp>,
+    },
     /// Its containers must go first.
     Containers,
     /// The engine is removing it already.
@@ -236,6 +249,11 @@ pub struct Failure {
 }
 
 impl WaitingOn {
+    /// A look at engine and disk is what ends it, and none is on its way.
+    pub fn asks_for_a_look(&self) -> bool {
+        matches!(self, Self::Preflight { until: None, .. })
+    }
+
     /// When the passing of time alone ends this wait.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
@@ -254,6 +272,7 @@ impl WaitingOn {
             Self::Unhealthy { until }
             | Self::Held { until, .. }
             | Self::Circuit { until, .. }
+            | Self::Preflight { until, .. }
             | Self::Leased { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs

@@ -237,6 +237,7 @@ fn needs_a_person(on: &WaitingOn) -> bool {
                 | WaitingOn::Ports { .. }
                 | WaitingOn::Name { .. }
                 | WaitingOn::Leased { .. }
+                | WaitingOn::Preflight { code: Some(_), .. }
         )
 }
 

@@ -65,6 +65,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
             .filter_map(|row| row.last_error.clone()),
     );
     errors.extend(of_no_service(input));
+    errors.extend(super::ground::errors(input));
     errors.extend(flaky::all(input));
     errors.truncate(MOST);
     errors
@@ -84,7 +85,8 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
     match on {
         WaitingOn::Retry { failure, until } => {
             // Counted from the failure, so that the same failure is told in the same words at every look.
-            Some(place.finish(failure::of(failure, Some(until.since(failure.at))), failure.at))
+            let error = failure::of(failure, Some(until.since(failure.at)));
+            Some(place.finish(super::ground::with_usage(input, error), failure.at))
         }
         WaitingOn::Failed { failure } => Some(place.finish(failure::of(failure, None), failure.at)),
         WaitingOn::GaveUp { restarts } => {
@@ -146,6 +148,8 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         | WaitingOn::Stability { .. }
         | WaitingOn::File
         | WaitingOn::Containers
+        // Told once for the whole environment.
+        | WaitingOn::Preflight { .. }
         | WaitingOn::Removal => None,
     }
 }
@@ -169,6 +173,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Held { .. } => Some(Code::Held),
         WaitingOn::Circuit { .. } => Some(Code::CircuitOpen),
         WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),
+        WaitingOn::Preflight { code, .. } => *code,
         WaitingOn::Backoff { .. }
         | WaitingOn::NotRestarted
         | WaitingOn::Storm { .. }

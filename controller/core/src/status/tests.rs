@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argus_crds::complaint::{Complaint, Place};
 use argus_crds::error::Code;
-use argus_crds::status::{EnvironmentStatus, Mode, Phase, ServiceState, Truth};
+use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
 use crate::backoff::Growth;
 use crate::desired::{
@@ -21,6 +21,7 @@ use crate::observed::{Config, Container, ContainerState, Facts, Observed};
 use crate::orders::Orders;
 use crate::outcome::{ActError, PortOwner, PortRefusal};
 use crate::plan::{Act, Cause, Failure, Plan, PortKey, Step, Subject, Wait, WaitingOn};
+use crate::preflight::{Disk, Fact, Policy, Survey};
 use crate::probe::{Health, HealthBook, Verdict};
 use crate::secrets::Secrets;
 use crate::time::Timestamp;
@@ -99,6 +100,7 @@ struct Shop {
     previous: Option<EnvironmentStatus>,
     orders: Orders,
     circuits: Circuits,
+    survey: Option<Survey>,
     now: Timestamp,
 }
 
@@ -136,6 +138,7 @@ impl Shop {
                 strategy: PortStrategy::Auto,
             },
             restart,
+            preflight: crate::preflight::Policy::default(),
             delete_volumes: false,
             clean_orphans: true,
             hold: false,
@@ -175,6 +178,7 @@ impl Shop {
             previous: None,
             orders: Orders::default(),
             circuits: Circuits::default(),
+            survey: None,
             now: NOW,
         }
     }
@@ -295,6 +299,8 @@ impl Shop {
             memory: &self.memory,
             refused: &self.refused,
             progress: &self.progress,
+            survey: self.survey.as_ref(),
+            disk_full: None,
             previous: self.previous.as_ref(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             mode: if self.reachable { Mode::Full } else { Mode::Minimal },
@@ -811,4 +817,91 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
     let again = shop.status();
     assert_eq!(again.errors, status.errors);
     assert_eq!(again.as_of, status.as_of);
+}
+
+/// A look at an engine whose data root has this much room.
+fn looked(free: u64) -> Survey {
+    let mut survey = Survey {
+        at: Some(NOW),
+        ..Survey::default()
+    };
+    survey.ground.disk = Fact::Known(Disk {
+        path: "/var/lib/docker".to_owned(),
+        free,
+        total: 100_000_000_000,
+        files_free: None,
+        reclaimable: None,
+    });
+    survey
+}
+
+#[test]
+fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
+    let mut shop = Shop::new();
+    shop.survey = Some(looked(7));
+    let policy = Policy::default();
+    let wait = shop
+        .survey
+        .as_ref()
+        .unwrap()
+        .may_make(&policy, true, None, NOW)
+        .unwrap_err();
+    shop.waits("db", wait.clone());
+    shop.waits("web", wait);
+    let status = shop.status();
+    let codes: Vec<_> = status.errors.iter().map(|error| error.code).collect();
+    assert_eq!(codes, [Code::DiskSpaceLow]);
+    let error = &status.errors[0];
+    assert_eq!(error.stage.as_deref(), Some("preflight"));
+    assert_eq!(error.details.as_ref().unwrap()["freeBytes"], 7);
+    assert_eq!(error.retry_after, Some(10));
+    for row in &status.services {
+        let on = row.waiting_on.as_ref().unwrap();
+        assert_eq!(
+            (on.reason.as_str(), on.error),
+            ("PreflightFailed", Some(Code::DiskSpaceLow))
+        );
+    }
+    let blocked = status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == "Blocked")
+        .unwrap();
+    assert_eq!(blocked.status, Truth::True, "{blocked:?}");
+    let report = status.preflight.unwrap();
+    assert_eq!(report.overall, PreflightOverall::Unhealthy);
+}
+
+#[test]
+fn a_call_that_met_a_full_disk_tells_its_usage_too() {
+    let mut shop = Shop::new();
+    shop.survey = Some(looked(7));
+    let failure = Shop::failure(
+        "create-container",
+        ActError::DiskFull("no space left on device".to_owned()),
+    );
+    let until = NOW + Duration::from_secs(10);
+    shop.waits("db", WaitingOn::Retry { until, failure });
+    let status = shop.status();
+    let error = status
+        .errors
+        .iter()
+        .find(|error| error.code == Code::DiskSpaceLow)
+        .unwrap();
+    let details = error.details.as_ref().unwrap();
+    assert_eq!(
+        (&details["verb"], &details["freeBytes"]),
+        (&"create-container".into(), &7.into())
+    );
+}
+
+#[test]
+fn a_look_that_nobody_wants_is_not_told() {
+    let mut shop = Shop::ready();
+    shop.survey = Some(Survey::default());
+    assert_eq!(shop.status().preflight, None, "nobody has looked yet");
+    shop.survey = Some(looked(7));
+    assert!(shop.status().preflight.is_some());
+    shop.accepted.as_mut().unwrap().desired.preflight.enabled = false;
+    assert_eq!(shop.status().preflight, None);
 }

@@ -32,6 +32,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Safe { .. } => "ModeSafe",
         WaitingOn::Lease => "LeaseNotHeld",
         WaitingOn::Leased { .. } => "LeaseHeldByOther",
+        WaitingOn::Preflight { code: None, .. } => "PreflightPending",
         WaitingOn::InFlight { .. } => "ActInFlight",
         WaitingOn::Effect { .. } => "EffectNotSeen",
         WaitingOn::Relist { .. } => "OutcomeUnknown",
@@ -58,6 +59,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::ByHand { .. } => "StoppedByHand",
         WaitingOn::Stability { .. } => "RevisionNotStable",
         WaitingOn::File => "FileDisputed",
+        WaitingOn::Preflight { .. } => "PreflightFailed",
         WaitingOn::Containers => "ContainersNotGone",
         WaitingOn::Removal => "RemovalInProgress",
     }
@@ -137,6 +139,8 @@ fn message(on: &WaitingOn) -> String {
         }
         WaitingOn::File => "its file, which has changed since and does not count as it stands".to_owned(),
         WaitingOn::Stability { .. } => "the new revision to be stable before anything is removed".to_owned(),
+        WaitingOn::Preflight { code: None, why, .. } => why.clone(),
+        WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
         WaitingOn::Containers => "its containers to go first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),
     }
@@ -181,7 +185,7 @@ fn goal(condition: Condition) -> &'static str {
 }
 
 /// Who holds a port, in words.
-pub(super) fn holder(owner: &PortOwner) -> String {
+pub fn holder(owner: &PortOwner) -> String {
     match owner {
         PortOwner::Environment { environment, service } => format!("`{environment}/{service}`"),
         PortOwner::Container { name, .. } => format!("container `{name}`"),

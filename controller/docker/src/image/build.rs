@@ -26,6 +26,11 @@ use crate::ownership::safe_reference;
 /// Label with the digest of the build that an image came from.
 pub(crate) const BUILD_DIGEST: &str = "argusai.build-digest";
 
+/// How the labels of a build begin.
+pub(crate) const BUILD_LABELS: &str = "argusai.build-";
+/// Label with the tag that an image was built under: the tag moves on to the next build, and this tells whose it is.
+pub(crate) const BUILD_TAG: &str = "argusai.build-tag";
+
 /// Lines of the log that are kept for the error.
 const LOG_TAIL: usize = 50;
 /// Big enough that the packer is not woken for every header.
@@ -52,7 +57,13 @@ pub(crate) async fn build(shared: &Shared, build: &Build, progress: &dyn Progres
         .rm(true)
         .forcerm(true)
         .buildargs(&build.args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect())
-        .labels(&[(BUILD_DIGEST, build.digest.as_str())].into())
+        .labels(
+            &[
+                (BUILD_DIGEST, build.digest.as_str()),
+                (BUILD_TAG, build.tag.as_str()),
+            ]
+            .into(),
+        )
         .build();
     let mut packing = Packing::start(context);
     let body = bollard::body_try_stream(packing.stream());

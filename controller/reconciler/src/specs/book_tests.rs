@@ -30,6 +30,7 @@ fn desired(env: &str, revision: u32) -> Desired {
             reset_after: Duration::from_secs(60),
             mode: SpentMode::GiveUp,
         },
+        preflight: argus_core::preflight::Policy::default(),
         delete_volumes: false,
         clean_orphans: true,
         hold: false,

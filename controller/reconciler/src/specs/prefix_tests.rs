@@ -41,6 +41,7 @@ fn steps(brain: &mut Brain, desk: &Desk, world: &World, now: i64) -> Vec<Step> {
         orders: &argus_core::orders::Orders::default(),
         leases: &argus_core::lease::Leases::default(),
         specs,
+        survey: None,
         scanned: true,
         world,
         health: &health,

@@ -169,6 +169,7 @@ impl Work {
             orders: &Orders::default(),
             leases: &self.leases,
             specs: &BTreeMap::new(),
+            survey: None,
             scanned: true,
             world: &self.eyes.world,
             health: &BTreeMap::new(),

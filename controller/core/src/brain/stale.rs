@@ -1,0 +1,64 @@
+//! Which environments have to be planned again because something changed.
+
+use std::collections::BTreeSet;
+
+use super::{Brain, Inputs};
+use crate::ident::EnvName;
+use crate::plan::{Plan, Subject, Wait, WaitingOn};
+
+impl Brain {
+    pub(super) fn stale(&mut self, subject: &Subject) {
+        match subject {
+            Subject::Service { environment, .. }
+            | Subject::Network { environment }
+            | Subject::Volume { environment, .. } => {
+                if let Some(cached) = self.cache.get_mut(environment) {
+                    cached.stale = true;
+                }
+            }
+            // Shared by environments, or of an environment that the subject does not name.
+            Subject::Image { .. } | Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => {
+                self.stale_all();
+            }
+        }
+    }
+
+    /// A verdict that flips concerns the environment of its container, and no other.
+    pub(super) fn take_health(&mut self, inputs: &Inputs<'_>) {
+        if self.health == *inputs.health {
+            return;
+        }
+        let both = self.health.keys().chain(inputs.health.keys());
+        let flipped: BTreeSet<EnvName> = both
+            .filter(|id| self.health.get(*id) != inputs.health.get(*id))
+            .filter_map(|id| inputs.world.container(id)?.owner())
+            .map(|owner| owner.environment)
+            .collect();
+        for (env, cached) in &mut self.cache {
+            cached.stale |= flipped.contains(env);
+        }
+        self.health.clone_from(inputs.health);
+    }
+
+    /// A new look concerns those who waited for one.
+    pub(super) fn take_survey(&mut self, inputs: &Inputs<'_>) {
+        let at = inputs.survey.and_then(|survey| survey.at);
+        if self.surveyed_at == at {
+            return;
+        }
+        self.surveyed_at = at;
+        let waited = |plan: &Plan| {
+            let on = |wait: &Wait| matches!(wait.on, WaitingOn::Preflight { .. });
+            plan.waits.iter().any(on)
+        };
+        for cached in self.cache.values_mut() {
+            cached.stale |= waited(&cached.plan);
+        }
+    }
+
+    pub(super) fn stale_all(&mut self) {
+        for cached in self.cache.values_mut() {
+            cached.stale = true;
+        }
+    }
+}

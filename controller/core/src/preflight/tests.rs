@@ -1,0 +1,525 @@
+//! What each fact comes to, and what keeps new things from being made.
+
+#![allow(clippy::unwrap_used)]
+
+use argus_crds::error::Code;
+use argus_crds::status::{CheckName, CheckResult, PreflightOverall};
+
+use super::facts::{Disk, Engine, Fact, Ground, Image, Networks, Orphan, Port, Reclaimable};
+use super::gate::{AGAIN, FRESH, REMEMBERED};
+use super::{Facts, Policy, Survey, Verdict, overall, report, size, verdicts};
+use crate::ident::{HostPort, Protocol};
+use crate::outcome::PortOwner;
+use crate::plan::WaitingOn;
+use crate::time::Timestamp;
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+const GB: u64 = 1_000_000_000;
+
+fn engine() -> Engine {
+    Engine {
+        endpoint: "unix:///d.sock".to_owned(),
+        version: "20.10.24".to_owned(),
+        api_version: "1.41".to_owned(),
+        os_type: "linux".to_owned(),
+        clock_ahead: Some(3),
+        network_drivers: ["bridge".to_owned()].into(),
+    }
+}
+
+fn disk(free: u64) -> Disk {
+    Disk {
+        path: "/var/lib/docker".to_owned(),
+        free,
+        total: 100 * GB,
+        files_free: Some(1_000_000),
+        reclaimable: None,
+    }
+}
+
+fn good() -> Facts {
+    Facts {
+        ground: Ground {
+            engine: Fact::Known(engine()),
+            disk: Fact::Known(disk(50 * GB)),
+            networks: Fact::Known(Networks {
+                there: 4,
+                room: Some(20),
+            }),
+        },
+        orphans: Fact::Known(Vec::new()),
+        ports: Fact::Known(Vec::new()),
+        images: Fact::Known(Vec::new()),
+        journal: Fact::Known(Ok(())),
+        disk_full: None,
+    }
+}
+
+fn all(facts: &Facts) -> Vec<Verdict> {
+    verdicts(facts, &Policy::default(), &[], NOW)
+}
+
+/// What one check says once the good world is changed like this.
+fn check(name: CheckName, change: impl Fn(&mut Facts)) -> (CheckResult, Option<Code>, String) {
+    let mut facts = good();
+    change(&mut facts);
+    let told = all(&facts)
+        .into_iter()
+        .find(|verdict| verdict.name == name)
+        .unwrap();
+    (told.result, told.code, told.message)
+}
+
+fn engine_like(change: impl Fn(&mut Engine)) -> Fact<Engine> {
+    let mut engine = engine();
+    change(&mut engine);
+    Fact::Known(engine)
+}
+
+fn port(holder: Option<PortOwner>, may_move: bool) -> Port {
+    let port = HostPort {
+        number: 8080,
+        protocol: Protocol::Tcp,
+    };
+    Port {
+        environment: "shop".to_owned(),
+        service: "web".to_owned(),
+        port,
+        holder,
+        may_move,
+    }
+}
+
+fn image(present: bool, built: bool) -> Image {
+    Image {
+        reference: "shop:1".to_owned(),
+        present,
+        built,
+    }
+}
+
+#[test]
+fn a_good_world_passes_every_check_and_is_healthy() {
+    let told = all(&good());
+    assert_eq!(told.len(), CheckName::ALL.len());
+    for verdict in &told {
+        assert_eq!(verdict.result, CheckResult::Pass, "{verdict:?}");
+    }
+    assert_eq!(overall(&told), PreflightOverall::Healthy);
+}
+
+#[test]
+fn each_check_fails_or_warns_for_its_own_reason() {
+    use CheckName as N;
+    use CheckResult::{Fail, Pass, Warn};
+    let process = || PortOwner::Process {
+        pid: 7,
+        command: "nginx".to_owned(),
+    };
+    let orphan = || Orphan {
+        kind: "container".to_owned(),
+        id: "abc".to_owned(),
+        name: "shop-api".to_owned(),
+        project: "shop".to_owned(),
+        environment: "shop".to_owned(),
+        created_at: NOW.to_string(),
+        own: true,
+    };
+    type Change = Box<dyn Fn(&mut Facts)>;
+    let cases: Vec<(N, CheckResult, Option<Code>, Change)> = vec![
+        (
+            N::Engine,
+            Fail,
+            Some(Code::DockerUnavailable),
+            Box::new(|f| f.ground = Ground::unknown("refused")),
+        ),
+        (
+            N::Engine,
+            Fail,
+            Some(Code::PrereqMissing),
+            Box::new(|f| f.ground.engine = engine_like(|e| e.os_type = "windows".into())),
+        ),
+        (
+            N::Api,
+            Fail,
+            Some(Code::ApiTooOld),
+            Box::new(|f| f.ground.engine = engine_like(|e| e.api_version = "1.40".into())),
+        ),
+        (
+            N::Api,
+            Pass,
+            None,
+            Box::new(|f| f.ground.engine = engine_like(|e| e.api_version = "2.0".into())),
+        ),
+        (
+            N::Disk,
+            Fail,
+            Some(Code::DiskSpaceLow),
+            Box::new(|f| f.ground.disk = Fact::Known(disk(2 * GB - 1))),
+        ),
+        (
+            N::Disk,
+            Warn,
+            Some(Code::DiskSpaceLow),
+            Box::new(|f| f.ground.disk = Fact::Known(disk(2 * GB))),
+        ),
+        (
+            N::Disk,
+            Warn,
+            Some(Code::DiskSpaceLow),
+            Box::new(|f| f.ground.disk = Fact::Known(disk(4 * GB - 1))),
+        ),
+        (
+            N::Disk,
+            Pass,
+            None,
+            Box::new(|f| f.ground.disk = Fact::Known(disk(4 * GB))),
+        ),
+        (
+            N::Disk,
+            Fail,
+            Some(Code::DiskSpaceLow),
+            Box::new(|f| {
+                f.ground.disk = Fact::Known(Disk {
+                    files_free: Some(999),
+                    ..disk(50 * GB)
+                })
+            }),
+        ),
+        (
+            N::Disk,
+            Warn,
+            Some(Code::DiskSpaceLow),
+            Box::new(|f| {
+                f.ground.disk = Fact::Known(Disk {
+                    files_free: Some(9_999),
+                    ..disk(50 * GB)
+                })
+            }),
+        ),
+        (
+            N::Disk,
+            Pass,
+            None,
+            Box::new(|f| {
+                f.ground.disk = Fact::Known(Disk {
+                    files_free: None,
+                    ..disk(50 * GB)
+                })
+            }),
+        ),
+        (
+            N::Disk,
+            Fail,
+            Some(Code::DiskSpaceLow),
+            Box::new(|f| {
+                f.ground.disk = Fact::unknown("remote");
+                f.disk_full = Some(NOW);
+            }),
+        ),
+        (
+            N::Orphans,
+            Warn,
+            Some(Code::OrphanDetected),
+            Box::new(move |f| f.orphans = Fact::Known(vec![orphan()])),
+        ),
+        (
+            N::Ports,
+            Warn,
+            Some(Code::PortConflict),
+            Box::new(move |f| f.ports = Fact::Known(vec![port(Some(process()), true)])),
+        ),
+        (
+            N::Ports,
+            Fail,
+            Some(Code::PortConflict),
+            Box::new(|f| f.ports = Fact::Known(vec![port(Some(PortOwner::Unknown), false)])),
+        ),
+        (
+            N::Ports,
+            Pass,
+            None,
+            Box::new(|f| f.ports = Fact::Known(vec![port(None, false)])),
+        ),
+        (
+            N::Networks,
+            Fail,
+            Some(Code::NetworkPoolExhausted),
+            Box::new(|f| {
+                f.ground.networks = Fact::Known(Networks {
+                    there: 31,
+                    room: Some(0),
+                })
+            }),
+        ),
+        (
+            N::Networks,
+            Warn,
+            Some(Code::NetworkPoolExhausted),
+            Box::new(|f| {
+                f.ground.networks = Fact::Known(Networks {
+                    there: 29,
+                    room: Some(2),
+                })
+            }),
+        ),
+        (
+            N::Networks,
+            Fail,
+            Some(Code::PrereqMissing),
+            Box::new(|f| f.ground.engine = engine_like(|e| e.network_drivers = ["null".into()].into())),
+        ),
+        (
+            N::Images,
+            Warn,
+            Some(Code::ImageNotFound),
+            Box::new(|f| f.images = Fact::Known(vec![image(false, false)])),
+        ),
+        (
+            N::Images,
+            Pass,
+            None,
+            Box::new(|f| f.images = Fact::Known(vec![image(false, true), image(true, false)])),
+        ),
+        (
+            N::Journal,
+            Fail,
+            Some(Code::JournalUnwritable),
+            Box::new(|f| f.journal = Fact::Known(Err("read-only".into()))),
+        ),
+        (
+            N::Clock,
+            Warn,
+            None,
+            Box::new(|f| f.ground.engine = engine_like(|e| e.clock_ahead = Some(-2_000))),
+        ),
+        (
+            N::Clock,
+            Fail,
+            None,
+            Box::new(|f| f.ground.engine = engine_like(|e| e.clock_ahead = Some(60_000))),
+        ),
+    ];
+    for (name, result, code, change) in cases {
+        let told = check(name, change);
+        assert_eq!((told.0, told.1), (result, code), "{name}: {}", told.2);
+    }
+}
+
+#[test]
+fn what_could_not_be_checked_is_never_a_pass() {
+    let nothing = Facts {
+        ground: Ground::unknown("connection refused"),
+        orphans: Fact::unknown("no engine"),
+        ports: Fact::unknown("no engine"),
+        images: Fact::unknown("no engine"),
+        journal: Fact::unknown("another user's"),
+        disk_full: None,
+    };
+    let told = all(&nothing);
+    for verdict in &told {
+        let told = if verdict.name == CheckName::Engine {
+            CheckResult::Fail
+        } else {
+            CheckResult::Skipped
+        };
+        assert_eq!(verdict.result, told, "{verdict:?}");
+        assert!(!verdict.message.is_empty());
+    }
+    assert_eq!(overall(&told), PreflightOverall::Unhealthy);
+    let only_unknown: Vec<_> = told
+        .into_iter()
+        .filter(|verdict| verdict.name != CheckName::Engine)
+        .collect();
+    assert_eq!(overall(&only_unknown), PreflightOverall::Degraded);
+    for change in [None, Some("1")] {
+        let told = check(CheckName::Api, |facts| {
+            facts.ground.engine =
+                engine_like(|engine| engine.api_version = change.unwrap_or_default().to_owned());
+        });
+        assert_eq!(told.0, CheckResult::Skipped);
+    }
+    let untold = check(CheckName::Clock, |facts| {
+        facts.ground.engine = engine_like(|engine| engine.clock_ahead = None);
+    });
+    assert_eq!(untold.0, CheckResult::Skipped);
+}
+
+#[test]
+fn what_was_skipped_on_request_or_is_not_there_harms_nobody() {
+    let mut facts = good();
+    facts.ground.disk = Fact::Known(disk(0));
+    facts.ports = Fact::Nothing("no file".to_owned());
+    let told = verdicts(&facts, &Policy::default(), &[CheckName::Disk], NOW);
+    assert_eq!(overall(&told), PreflightOverall::Healthy);
+    let report = report(told, NOW);
+    let disk = report
+        .checks
+        .iter()
+        .find(|check| check.name == CheckName::Disk)
+        .unwrap();
+    assert_eq!(disk.result, CheckResult::Skipped);
+}
+
+#[test]
+fn a_full_disk_tells_its_usage() {
+    let mut facts = good();
+    facts.ground.disk = Fact::Known(Disk {
+        reclaimable: Some(Reclaimable {
+            images: 7,
+            build_cache: 9,
+        }),
+        ..disk(1)
+    });
+    let told = all(&facts)
+        .into_iter()
+        .find(|verdict| verdict.name == CheckName::Disk)
+        .unwrap();
+    let details = told.details.unwrap();
+    assert_eq!(details["dataRoot"], "/var/lib/docker");
+    assert_eq!(
+        (&details["freeBytes"], &details["totalBytes"]),
+        (&1.into(), &(100 * GB).into())
+    );
+    assert_eq!(details["thresholdBytes"], 2 * GB);
+    assert_eq!(details["reclaimable"]["imagesBytes"], 7);
+    assert_eq!(
+        told.message,
+        "1 B of 100 GB free on `/var/lib/docker`, and 2 GB are needed"
+    );
+}
+
+fn survey(free: Option<u64>, age: std::time::Duration) -> Survey {
+    let ground = Ground {
+        disk: free.map_or_else(|| Fact::unknown("remote"), |free| Fact::Known(disk(free))),
+        ..good().ground
+    };
+    Survey {
+        at: Some(NOW - age),
+        ground,
+        journal: Fact::Known(Ok(())),
+    }
+}
+
+fn wait(of: Result<(), WaitingOn>) -> (Option<Code>, Option<Timestamp>) {
+    match of {
+        Err(WaitingOn::Preflight { code, until, .. }) => (code, until),
+        other => panic!("no wait: {other:?}"),
+    }
+}
+
+#[test]
+fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
+    let (policy, second) = (Policy::default(), std::time::Duration::from_secs(1));
+    let full = survey(Some(1), second);
+    assert_eq!(
+        wait(full.may_make(&policy, false, None, NOW)),
+        (Some(Code::DiskSpaceLow), Some(NOW - second + AGAIN))
+    );
+    let old = survey(Some(1), AGAIN);
+    let asks = old.may_make(&policy, false, None, NOW).unwrap_err();
+    assert!(asks.asks_for_a_look());
+    assert_eq!(
+        survey(Some(3 * GB), second).may_make(&policy, true, None, NOW),
+        Ok(())
+    );
+    let small = Policy {
+        disk_space_threshold: 1,
+        ..policy
+    };
+    assert_eq!(
+        full.may_make(&small, true, None, NOW),
+        Ok(()),
+        "the file's own threshold counts"
+    );
+    let off = Policy {
+        enabled: false,
+        ..policy
+    };
+    assert_eq!(full.may_make(&off, true, None, NOW), Ok(()));
+    assert_eq!(Survey::default().may_make(&off, true, None, NOW), Ok(()));
+}
+
+#[test]
+fn the_first_thing_of_an_environment_waits_for_a_fresh_look() {
+    let policy = Policy::default();
+    let asks = |survey: &Survey, first| {
+        survey
+            .may_make(&policy, first, None, NOW)
+            .is_err_and(|wait| wait.asks_for_a_look())
+    };
+    let second = std::time::Duration::from_secs(1);
+    assert!(asks(&Survey::default(), false), "nobody has looked yet");
+    assert!(asks(&survey(Some(50 * GB), FRESH + second), true));
+    assert!(!asks(&survey(Some(50 * GB), FRESH), true));
+    assert!(!asks(&survey(Some(50 * GB), FRESH + second), false));
+}
+
+#[test]
+fn where_the_disk_cannot_be_seen_the_engines_word_counts_for_a_while() {
+    let policy = Policy::default();
+    let remote = survey(None, std::time::Duration::ZERO);
+    assert_eq!(remote.may_make(&policy, true, None, NOW), Ok(()));
+    assert_eq!(
+        wait(remote.may_make(&policy, true, Some(NOW), NOW)),
+        (Some(Code::DiskSpaceLow), Some(NOW + REMEMBERED))
+    );
+    assert_eq!(
+        remote.may_make(&policy, true, Some(NOW - REMEMBERED), NOW),
+        Ok(())
+    );
+}
+
+#[test]
+fn an_old_engine_is_in_the_way_and_one_that_does_not_say_is_not() {
+    let policy = Policy::default();
+    let with = |engine| Survey {
+        ground: Ground {
+            engine,
+            ..good().ground
+        },
+        ..survey(Some(50 * GB), std::time::Duration::ZERO)
+    };
+    let old = with(engine_like(|engine| engine.api_version = "1.24".to_owned()));
+    assert_eq!(
+        wait(old.may_make(&policy, false, None, NOW)).0,
+        Some(Code::ApiTooOld)
+    );
+    let foreign = with(engine_like(|engine| engine.os_type = "windows".to_owned()));
+    assert_eq!(
+        wait(foreign.may_make(&policy, false, None, NOW)).0,
+        Some(Code::PrereqMissing)
+    );
+    let silent = with(Fact::unknown("no answer within 3 s"));
+    assert_eq!(silent.may_make(&policy, true, None, NOW), Ok(()));
+}
+
+#[test]
+fn a_report_that_says_the_same_keeps_its_time() {
+    let policy = Policy::default();
+    let told = |survey: &Survey, previous| survey.told(&policy, None, None, Vec::new(), previous, NOW);
+    let first = told(&survey(Some(5 * GB), AGAIN), None).unwrap();
+    assert_eq!(first.as_of, (NOW - AGAIN).to_string());
+    let again = told(&survey(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
+    assert_eq!(again, first);
+    let away = survey(Some(5 * GB), AGAIN)
+        .told(&policy, Some("refused"), None, Vec::new(), Some(&first), NOW)
+        .unwrap();
+    assert_eq!(away.overall, PreflightOverall::Unhealthy);
+    assert_eq!(told(&Survey::default(), None), None);
+}
+
+#[test]
+fn sizes_are_written_as_in_files() {
+    for (bytes, text) in [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_500, "1.5 kB"),
+        (2 * GB, "2 GB"),
+        (123_456_789, "123 MB"),
+        (44_940_000_000, "44.9 GB"),
+        (5_000_000_000_000, "5 TB"),
+    ] {
+        assert_eq!(size(bytes), text);
+    }
+}

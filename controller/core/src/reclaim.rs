@@ -1,0 +1,138 @@
+//! Which images of an engine are ours and of no use any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// An image that Argus built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BuiltImage {
+    /// The engine's id.
+    pub id: String,
+    /// The tag that it was built under, which is on its newest build now.
+    pub built_as: String,
+    /// The names that it has.
+    pub tags: Vec<String>,
+    /// When it was built.
+    pub created_at: Timestamp,
+    /// A container was made from it, or another image is built on it.
+    pub used: bool,
+    /// The steps of its build with the bytes of each, by image id: shared with other builds that begin alike.
+    pub steps: BTreeMap<String, u64>,
+}
+
+/// The images that can go: no container and no image needs them, nobody gave them a name of their own, no file wants them
+/// and there is a newer build of the same tag. `wanted` holds references and ids.
+pub fn dead<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
+    let mut newest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
+    for image in images {
+        let this = (image.created_at, image.id.as_str());
+        let known = newest.entry(&image.built_as).or_insert(this);
+        *known = this.max(*known);
+    }
+    let is_dead = |image: &&BuiltImage| {
+        let named = !image.tags.is_empty();
+        let is_wanted = wanted.contains(&image.id) || image.tags.iter().any(|tag| wanted.contains(tag));
+        let is_newest = newest
+            .get(image.built_as.as_str())
+            .is_some_and(|(_, id)| *id == image.id);
+        !image.built_as.is_empty() && !image.used && !named && !is_wanted && !is_newest
+    };
+    images.iter().filter(is_dead).collect()
+}
+
+/// What their removal frees: the steps that no other build of ours shares.
+pub fn bytes(images: &[BuiltImage], dead: &[&BuiltImage]) -> u64 {
+    let is_dead = |image: &BuiltImage| dead.iter().any(|dead| dead.id == image.id);
+    let kept: BTreeSet<&String> = images
+        .iter()
+        .filter(|image| !is_dead(image))
+        .flat_map(|image| image.steps.keys())
+        .collect();
+    let freed: BTreeMap<&String, u64> = dead
+        .iter()
+        .flat_map(|image| &image.steps)
+        .filter(|(id, _)| !kept.contains(id))
+        .map(|(id, bytes)| (id, *bytes))
+        .collect();
+    freed.values().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(id: &str, at: i64) -> BuiltImage {
+        BuiltImage {
+            id: id.to_owned(),
+            built_as: "shop-api:argus".to_owned(),
+            tags: Vec::new(),
+            created_at: Timestamp(at),
+            used: false,
+            steps: [(id.to_owned(), 10), ("common".to_owned(), 100)].into(),
+        }
+    }
+
+    fn ids(images: &[BuiltImage], wanted: &[&str]) -> Vec<String> {
+        let wanted = wanted.iter().map(|one| (*one).to_owned()).collect();
+        dead(images, &wanted)
+            .iter()
+            .map(|image| image.id.clone())
+            .collect()
+    }
+
+    #[test]
+    fn what_a_newer_build_followed_and_nobody_needs_is_dead() {
+        assert_eq!(
+            ids(&[image("a", 1), image("b", 2), image("c", 3)], &[]),
+            ["a", "b"]
+        );
+    }
+
+    #[test]
+    fn the_newest_build_stays_even_where_no_file_wants_it() {
+        assert!(ids(&[image("a", 1)], &[]).is_empty());
+        let mut other = image("b", 2);
+        other.built_as = "other:argus".to_owned();
+        assert!(ids(&[image("a", 1), other], &[]).is_empty());
+        assert_eq!(
+            ids(&[image("a", 1), image("b", 1)], &[]).len(),
+            1,
+            "one of two of the same second stays"
+        );
+    }
+
+    #[test]
+    fn what_is_used_wanted_or_has_a_name_stays() {
+        type Change = fn(&mut BuiltImage);
+        let changes: [Change; 3] = [
+            |image| image.used = true,
+            |image| image.tags = vec!["mine:1".to_owned()],
+            |image| image.built_as = String::new(),
+        ];
+        for change in changes {
+            let mut old = image("a", 1);
+            change(&mut old);
+            assert!(ids(&[old, image("b", 2)], &[]).is_empty());
+        }
+        assert!(ids(&[image("a", 1), image("b", 2)], &["a"]).is_empty());
+    }
+
+    #[test]
+    fn a_step_that_is_shared_with_a_build_that_stays_frees_nothing() {
+        let all = [image("a", 1), image("b", 2), image("c", 3)];
+        let dead = dead(&all, &BTreeSet::new());
+        assert_eq!(bytes(&all, &dead), 20);
+        let mut apart = all.clone();
+        apart[2].steps.remove("common");
+        let dead: Vec<&BuiltImage> = apart[..2].iter().collect();
+        assert_eq!(
+            bytes(&apart, &dead),
+            120,
+            "what only the dead share is counted once"
+        );
+    }
+}

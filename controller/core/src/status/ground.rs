@@ -1,0 +1,66 @@
+//! What the last look at engine and disk adds to a status.
+
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::PreflightReport;
+use serde_json::Value;
+
+use super::StatusInput;
+use super::error::Place;
+use super::wait::one_line;
+use crate::plan::WaitingOn;
+use crate::preflight::{Fact, disk_details};
+
+/// The report under the environment's own policy.
+pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {
+    let reason = one_line(input.engine.reason);
+    input.survey?.told(
+        &input.accepted?.desired.preflight,
+        (!input.engine.reachable).then_some(reason.as_str()),
+        input.disk_full,
+        Vec::new(),
+        input.previous.and_then(|previous| previous.preflight.as_ref()),
+        input.now,
+    )
+}
+
+/// What keeps the environment from making anything, told once however many services wait for it.
+pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
+    let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
+    let first = waits.iter().find_map(|wait| match &wait.on {
+        WaitingOn::Preflight {
+            check,
+            code: Some(code),
+            why,
+            until,
+        } => Some((check, *code, why, *until)),
+        _ => None,
+    });
+    let Some((check, code, why, until)) = first else {
+        return Vec::new();
+    };
+    let verdict =
+        report(input).and_then(|report| report.checks.into_iter().find(|found| found.name == *check));
+    let mut error = StructuredError::new(code, one_line(why)).stage("preflight");
+    if let Some(details) = verdict.and_then(|verdict| verdict.details) {
+        error = error.details(details);
+    }
+    if until.is_some() {
+        error = error.retry_after(crate::preflight::gate::AGAIN.as_secs());
+    }
+    vec![Place::environment(input).finish(error, input.now)]
+}
+
+/// The error of a full disk tells how full it is, as far as that is known.
+pub(super) fn with_usage(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
+    let disk = input.survey.map(|survey| &survey.ground.disk);
+    let (Code::DiskSpaceLow, Some(Fact::Known(disk)), Some(accepted)) = (error.code, disk, input.accepted)
+    else {
+        return error;
+    };
+    let mut details = error.details.clone().unwrap_or_default();
+    let usage = disk_details(disk, accepted.desired.preflight.disk_space_threshold);
+    if let (Some(to), Value::Object(usage)) = (details.as_object_mut(), usage) {
+        to.extend(usage);
+    }
+    error.details(details)
+}

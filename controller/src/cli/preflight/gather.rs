@@ -1,0 +1,237 @@
+//! What can be found out from here, all of it at once, with or without a controller and an engine.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use argus_backend::{Backend as _, SURVEY};
+use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
+use argus_core::ident::EnvName;
+use argus_core::outcome::PortOwner;
+use argus_core::preflight::{self, Fact, Facts, Image, Orphan, Policy, Port};
+use argus_docker::Docker;
+use argus_reconciler::reconciler::Remembered;
+use argus_reconciler::specs::{Kept, SpecBook};
+use argus_reconciler::state::StateDir;
+use argus_reconciler::surveyor;
+use argus_reconciler::wishes::Desires;
+
+use crate::cli::engine::Eyes;
+use crate::cli::reading;
+use crate::cli::status::{is_alive, peek};
+use crate::exit::Failure;
+use crate::settings::Settings;
+use crate::wire;
+
+/// A part that has to ask for each of many things may take longer in all.
+const MANY: Duration = Duration::from_secs(3);
+/// Images that are asked for at once.
+const AT_ONCE: usize = 8;
+
+/// Where everything is looked at from.
+pub(in crate::cli) struct Place {
+    settings: Settings,
+    docker: Docker,
+    state: StateDir,
+    identity: String,
+}
+
+/// What the specs ask for: every environment that shall be.
+pub(in crate::cli) type Wanted = Result<Desires, String>;
+
+impl Place {
+    pub(in crate::cli) fn of(settings: &Settings) -> Result<Self, Failure> {
+        let state = StateDir::at(settings.state.clone());
+        // Another user's state is private: then nothing on the engine is known to be this controller's.
+        let identity = std::fs::read_to_string(state.identity()).unwrap_or_default();
+        Ok(Self {
+            settings: settings.clone(),
+            docker: wire::docker(settings)?,
+            identity: identity.trim().to_owned(),
+            state,
+        })
+    }
+
+    pub(in crate::cli) fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// All facts, and the strictest policy among the environments.
+    pub(super) async fn facts(&self) -> (Facts, Policy) {
+        let (ground, wanted, journal) = tokio::join!(self.docker.survey(), self.wanted(), self.journal());
+        let policy = wanted.as_ref().map(strictest).unwrap_or_default();
+        let (orphans, ports, images) = if let Fact::Unknown(_) = ground.engine {
+            let why = || "the engine does not answer".to_owned();
+            (Fact::Unknown(why()), Fact::Unknown(why()), Fact::Unknown(why()))
+        } else {
+            tokio::join!(
+                within(self.orphans(&wanted)),
+                within(self.ports(&wanted)),
+                within(self.images(&wanted)),
+            )
+        };
+        let facts = Facts {
+            ground,
+            orphans,
+            ports,
+            images,
+            journal,
+            disk_full: None,
+        };
+        (facts, policy)
+    }
+
+    /// What a controller with this state would want; why that is not known.
+    pub(in crate::cli) async fn wanted(&self) -> Wanted {
+        let (settings, identity) = (self.settings.clone(), self.identity.clone());
+        let remembered: Remembered = peek(&self.state.memory_json());
+        let kept: Kept = peek(&self.state.book_json());
+        let read =
+            tokio::task::spawn_blocking(move || reading::folder(&settings, &settings.specs, &identity, kept));
+        let book: SpecBook = match tokio::time::timeout(MANY, read).await {
+            Ok(Ok(Ok(book))) => book,
+            Ok(Ok(Err(_)) | Err(_)) => return Err("the specs cannot be read".to_owned()),
+            Err(_) => return Err(format!("the specs were not read within {} s", MANY.as_secs())),
+        };
+        if let Some(why) = &book.unavailable {
+            return Err(why.clone());
+        }
+        let standing = remembered.wishes.standing(&book);
+        let mut wanted = standing.unwrap_or_else(|| book.environments.clone());
+        // What a controller gives its grace is wanted until then; without one nobody counts the time.
+        if !is_alive(&self.state) {
+            let gone = |env: &EnvName| {
+                let file = book.file_of(env);
+                file.is_some_and(|(_, entry)| entry.gone_since.is_some())
+            };
+            wanted.retain(|env, _| !gone(env));
+        }
+        Ok(wanted)
+    }
+
+    async fn journal(&self) -> Fact<Result<(), String>> {
+        if !self.state.private().exists() {
+            let root = self.state.root().display();
+            return Fact::Nothing(format!("no controller has used `{root}` yet"));
+        }
+        match surveyor::journal(&self.state).await {
+            Ok(()) => Fact::Known(Ok(())),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Fact::Unknown("the state directory is another user's".to_owned())
+            }
+            Err(error) => Fact::Known(Err(error.to_string())),
+        }
+    }
+
+    async fn orphans(&self, wanted: &Wanted) -> Fact<Vec<Orphan>> {
+        if self.identity.is_empty() {
+            return Fact::Nothing("nothing on the engine is known to be this controller's".to_owned());
+        }
+        let wanted = match wanted {
+            Ok(wanted) => wanted.keys().cloned().collect::<BTreeSet<_>>(),
+            // What nobody can read may still be wanted.
+            Err(why) => return Fact::Unknown(why.clone()),
+        };
+        match Eyes::open(&self.docker, None).await {
+            // Whether other controllers are dead is not known here: what they made is theirs.
+            Ok(eyes) => Fact::Known(preflight::orphans(&eyes.world, &wanted, &self.identity, |_| {
+                false
+            })),
+            Err(_) => Fact::Unknown("the engine gave no list".to_owned()),
+        }
+    }
+
+    async fn ports(&self, wanted: &Wanted) -> Fact<Vec<Port>> {
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
+            Err(why) => return Fact::Nothing(why.clone()),
+        };
+        let mut ports: Vec<Port> = wanted.values().flat_map(|one| ports_of(&one.desired)).collect();
+        let numbers = ports.iter().map(|port| port.port).collect();
+        let seen = self.docker.port_holders(&numbers).await;
+        for port in &mut ports {
+            port.holder = seen
+                .holders
+                .get(&port.port)
+                .cloned()
+                .filter(|holder| !is_itself(holder, port));
+        }
+        let taken = ports.iter().any(|port| port.holder.is_some());
+        if seen.complete || taken || ports.is_empty() {
+            return Fact::Known(ports);
+        }
+        Fact::unknown("only what containers publish can be seen from here, and none publishes a wanted port")
+    }
+
+    async fn images(&self, wanted: &Wanted) -> Fact<Vec<Image>> {
+        use futures::StreamExt as _;
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
+            Err(why) => return Fact::Nothing(why.clone()),
+        };
+        let named: BTreeSet<(String, bool)> = wanted
+            .values()
+            .flat_map(|one| one.desired.services.values())
+            .map(|service| {
+                let built = matches!(service.image, DesiredImage::Built(_));
+                (service.image.reference().to_owned(), built)
+            })
+            .collect();
+        let look = |(reference, built): (String, bool)| async move {
+            let present = self.docker.has_image(&reference).await?;
+            Ok::<_, argus_core::outcome::ActError>(Image {
+                reference,
+                present,
+                built,
+            })
+        };
+        let looked: Vec<_> = futures::stream::iter(named)
+            .map(look)
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        match looked.into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(images) => Fact::Known(images),
+            Err(error) => Fact::Unknown(error.to_string()),
+        }
+    }
+}
+
+/// A service may have its own port.
+fn is_itself(holder: &PortOwner, port: &Port) -> bool {
+    matches!(holder, PortOwner::Environment { environment, service }
+        if *environment == port.environment && *service == port.service)
+}
+
+fn ports_of(desired: &Desired) -> Vec<Port> {
+    let may_move = match desired.ports.strategy {
+        PortStrategy::Auto => true,
+        PortStrategy::Fail => false,
+    };
+    let all = desired.services.values().flat_map(|service| {
+        service.ports.iter().filter_map(|port| {
+            Some(Port {
+                environment: desired.env.to_string(),
+                service: service.name.to_string(),
+                port: port.wanted_host()?,
+                holder: None,
+                may_move,
+            })
+        })
+    });
+    all.collect()
+}
+
+fn strictest(wanted: &Desires) -> Policy {
+    let policies = wanted.values().map(|one| one.desired.preflight);
+    policies
+        .filter(|policy| policy.enabled)
+        .max_by_key(|policy| policy.disk_space_threshold)
+        .unwrap_or_default()
+}
+
+async fn within<T>(look: impl Future<Output = Fact<T>>) -> Fact<T> {
+    let late = |_| Fact::Unknown(format!("no answer within {} s", SURVEY.as_secs()));
+    tokio::time::timeout(SURVEY, look).await.unwrap_or_else(late)
+}

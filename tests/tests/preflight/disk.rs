@@ -1,0 +1,159 @@
+//! A data root that is full: nothing new is made, nothing healthy is touched, and it goes on by itself.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use argus_tests::stage::{IMAGE, LIMIT, condition, images, incarnations, running, shop, text};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
+use serde_json::Value;
+
+/// What the specs here want to be free.
+const THRESHOLD: u64 = 20_000_000;
+
+/// An engine with a small data root, and what fills it.
+struct Small {
+    engine: PrivateEngine,
+    ballast: PathBuf,
+}
+
+impl Small {
+    fn start() -> Self {
+        let options = argus_tests::Options {
+            data_size: Some("128m".to_owned()),
+            ..argus_tests::Options::default()
+        };
+        let engine = PrivateEngine::start_with(options);
+        images(&engine);
+        let ballast = engine.data_root().join("ballast");
+        Self { engine, ballast }
+    }
+
+    fn free(&self) -> u64 {
+        let found = rustix::fs::statvfs(self.engine.data_root()).expect("the data root is there");
+        found.f_bavail * found.f_frsize
+    }
+
+    /// Leaves only so many bytes.
+    fn leave(&self, bytes: u64) {
+        let file = File::create(&self.ballast).expect("a file in the data root");
+        let size = self.free().checked_sub(bytes).expect("there is more than that");
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).expect("it fits");
+    }
+
+    fn free_again(&self) {
+        std::fs::remove_file(&self.ballast).expect("the ballast is there");
+    }
+}
+
+fn one(name: &str, resilience: &str) -> String {
+    format!(
+        "version: \"1\"\nproject: {{ name: {name} }}\nresilience: {{ preflight: {{ {resilience} }} }}\nservices:\n  web:\n    \
+         image: {IMAGE}\n    container: {{ name: {name}-web }}\n"
+    )
+}
+
+fn disk_error(status: &Value) -> Option<Value> {
+    let errors = status["errors"].as_array()?;
+    errors
+        .iter()
+        .find(|error| error["code"] == "DISK_SPACE_LOW")
+        .cloned()
+}
+
+fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let checks = report["checks"].as_array().expect("checks");
+    checks
+        .iter()
+        .find(|check| check["name"] == name)
+        .expect("the check is there")
+}
+
+#[test]
+fn a_full_data_root_is_said_with_its_usage_and_goes_on_by_itself() {
+    let small = Small::start();
+    let engine = &small.engine;
+    let argus = Controller::start(engine, RunOptions::default());
+    let calm = format!(
+        "{}resilience: {{ preflight: {{ diskSpaceThreshold: 20MB }} }}\n",
+        shop("calm", 18610, "one")
+    );
+    argus.write_spec("calm.e2e.yaml", &calm);
+    let status = argus.wait_ready("calm", LIMIT);
+    assert_eq!(
+        check(&status["preflight"], "disk")["code"],
+        Value::Null,
+        "{status:#}"
+    );
+    let before = incarnations(engine, "calm");
+
+    // A look is good for a while; a controller that comes anew takes one.
+    argus.stop();
+    small.leave(THRESHOLD / 2);
+    argus.start_again();
+    argus.write_spec("late.e2e.yaml", &one("late", "diskSpaceThreshold: 20MB"));
+    let late = argus.wait_status("late", LIMIT, "tells of the full disk", |status| {
+        disk_error(status).is_some()
+    });
+    let error = disk_error(&late).expect("it was just there");
+    let details = &error["details"];
+    assert_eq!(
+        text(&details["dataRoot"]),
+        engine.data_root().display().to_string()
+    );
+    assert!(details["freeBytes"].as_u64() < Some(THRESHOLD), "{error:#}");
+    assert_eq!(details["totalBytes"], 128 * 1024 * 1024);
+    assert_eq!(details["thresholdBytes"], THRESHOLD);
+    assert!(details["reclaimable"]["imagesBytes"].is_u64(), "{error:#}");
+    assert_eq!(late["services"][0]["waitingOn"]["error"], "DISK_SPACE_LOW");
+    assert_eq!(condition(&late, "Blocked")["status"], "True");
+    assert_eq!(late["preflight"]["overall"], "unhealthy");
+    assert!(incarnations(engine, "late").is_empty(), "nothing of it is made");
+    assert!(
+        engine
+            .docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=late"])
+            .is_empty()
+    );
+
+    // What is there is repaired all the same.
+    engine.docker_ok(&["kill", "calm-web"]);
+    argus.wait_until(LIMIT, "what was killed runs again", || {
+        running(engine, "calm-web").then_some(())
+    });
+    argus.wait_ready("calm", LIMIT);
+    let now = incarnations(engine, "calm");
+    for name in ["calm-db", "calm-api"] {
+        assert_eq!(now.get(name), before.get(name), "{name} was not touched");
+    }
+    assert_eq!(
+        now["calm-web"].0, before["calm-web"].0,
+        "started again, and not made anew"
+    );
+    assert!(
+        incarnations(engine, "late").is_empty(),
+        "still nothing of it is made"
+    );
+
+    small.free_again();
+    argus.wait_ready("late", LIMIT);
+}
+
+#[test]
+fn an_engine_that_runs_out_of_space_is_said_with_its_usage_even_where_nobody_checks() {
+    let small = Small::start();
+    let engine = &small.engine;
+    let argus = Controller::start(engine, RunOptions::default());
+    small.leave(0);
+    argus.write_spec("e2e.yaml", &one("brim", "enabled: false"));
+    let status = argus.wait_status("brim", LIMIT, "tells how full the disk is", |status| {
+        disk_error(status).is_some_and(|error| error["details"]["freeBytes"].is_u64())
+    });
+    let error = disk_error(&status).expect("it was just there");
+    assert!(
+        text(&error["details"]["reason"]).contains("no space left"),
+        "{error:#}"
+    );
+    assert_eq!(status["preflight"], Value::Null, "nobody asked for checks");
+    assert!(!running(engine, "brim-web"));
+    small.free_again();
+    argus.wait_ready("brim", LIMIT);
+}

@@ -1,0 +1,111 @@
+//! What `argus reclaim` gives back: only what Argus built and newer builds followed.
+
+use std::collections::BTreeSet;
+
+use argus_tests::stage::{LIMIT, engine, text};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
+use serde_json::Value;
+
+fn image_of(engine: &PrivateEngine, container: &str) -> Option<String> {
+    let found = engine.inspect(container)?;
+    (found["State"]["Running"] == true).then(|| text(&found["Image"]))
+}
+
+fn all_images(engine: &PrivateEngine) -> BTreeSet<String> {
+    let ids = engine.docker_ok(&["images", "-q", "--no-trunc"]);
+    ids.lines().map(str::to_owned).collect()
+}
+
+fn reclaim(controller: &Controller<'_>, args: &[&str]) -> Value {
+    // Another state directory: what this one keeps for a rollback is wanted.
+    let nothing = controller.state.with_extension("nothing").display().to_string();
+    let mut all = vec![
+        "reclaim",
+        "--images-only",
+        "-o",
+        "json",
+        "--state",
+        nothing.as_str(),
+    ];
+    all.extend(args);
+    let output = controller.cli(&all);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {err}"))
+}
+
+#[test]
+fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let context = argus.specs.join("app");
+    std::fs::create_dir_all(&context).expect("a folder");
+    let steps = "FROM busybox:local\nCOPY file /file\nRUN touch /made\n";
+    std::fs::write(context.join("Dockerfile"), steps).expect("a file");
+    // Whole at once: half of it would be a build of its own.
+    let write = |content: &str| {
+        let beside = context.with_extension("new");
+        std::fs::write(&beside, content.repeat(100_000)).expect("a file");
+        std::fs::rename(&beside, context.join("file")).expect("a file");
+    };
+    write("one");
+    argus.write_spec(
+        "e2e.yaml",
+        "version: \"1\"\nproject: { name: given }\nservices:\n  app:\n    build: { context: ./app }\n    container: { name: given-app }\n",
+    );
+    argus.wait_ready("given", LIMIT);
+    let first = image_of(engine, "given-app").expect("it runs");
+    // A stranger builds on it, and another stranger's image has lost its name.
+    foreign(engine, "foreign:old", "old", "busybox:local");
+    foreign(engine, "foreign:old", "new", "busybox:local");
+    write("two");
+    let second = argus.wait_until(LIMIT, "the new build runs", || {
+        image_of(engine, "given-app").filter(|image| *image != first)
+    });
+    write("three");
+    let third = argus.wait_until(LIMIT, "the third build runs", || {
+        image_of(engine, "given-app").filter(|image| *image != first && *image != second)
+    });
+    foreign(engine, "foreign:child", "child", &second);
+
+    let before = all_images(engine);
+    let told = reclaim(&argus, &[]);
+    let listed: Vec<String> = told["images"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|row| text(&row["id"]))
+        .collect();
+    assert_eq!(
+        listed,
+        std::slice::from_ref(&first),
+        "the second has a child, the third runs: {told:#}"
+    );
+    assert!(told["imagesBytes"].as_u64() >= Some(300_000), "{told:#}");
+    assert_eq!(told["done"], false);
+    assert_eq!(all_images(engine), before, "who only looks removes nothing");
+
+    let done = reclaim(&argus, &["--yes"]);
+    assert_eq!(done["done"], true);
+    assert_eq!(done["images"][0]["removed"], true, "{done:#}");
+    let expected: BTreeSet<String> = before.into_iter().filter(|id| *id != first).collect();
+    assert_eq!(all_images(engine), expected, "nothing else is gone");
+    assert_eq!(image_of(engine, "given-app"), Some(third));
+    assert!(
+        reclaim(&argus, &["--yes"])["images"]
+            .as_array()
+            .expect("a list")
+            .is_empty()
+    );
+}
+
+/// A stranger's build: an image of this name on top of `from`.
+fn foreign(engine: &PrivateEngine, name: &str, step: &str, from: &str) {
+    let folder = engine.scratch("foreign");
+    std::fs::write(
+        folder.join("Dockerfile"),
+        format!("FROM {from}\nRUN touch /{step}\n"),
+    )
+    .expect("a file");
+    engine.docker_ok(&["build", "-q", "-t", name, &folder.display().to_string()]);
+}

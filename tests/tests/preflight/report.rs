@@ -1,0 +1,223 @@
+//! `argus preflight` beside a controller, without one, and without an engine; each check made to fail where it can be.
+
+use std::process::Output;
+use std::time::Duration;
+
+use argus_crds::schema;
+use argus_tests::stage::{IMAGE, LIMIT, engine, images, incarnations, shop};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
+use serde_json::{Value, json};
+
+/// The longest that all checks may take, and what a busy machine adds.
+const ALL: Duration = Duration::from_secs(10);
+
+/// A report that fits its schema.
+fn report(output: &Output) -> Value {
+    let found: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let schema = jsonschema::validator_for(&schema::preflight_schema()).expect("the schema is one");
+    if let Err(error) = schema.validate(&found) {
+        panic!("{error}: {found:#}");
+    }
+    found
+}
+
+fn check(report: &Value, name: &str) -> Value {
+    let checks = report["checks"].as_array().expect("checks");
+    checks
+        .iter()
+        .find(|check| check["name"] == name)
+        .cloned()
+        .expect("the check is there")
+}
+
+/// Results by check, for a look at all of them.
+fn results(report: &Value) -> Vec<(String, String)> {
+    let checks = report["checks"].as_array().expect("checks");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    checks
+        .iter()
+        .map(|check| (text(&check["name"]), text(&check["result"])))
+        .collect()
+}
+
+#[test]
+fn a_good_engine_is_healthy_with_and_without_a_controller() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("fit", 18620, "one"));
+    let status = argus.wait_ready("fit", LIMIT);
+    assert_eq!(
+        status["preflight"]["overall"], "healthy",
+        "{:#}",
+        status["preflight"]
+    );
+    let output = argus.cli(&["preflight", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!(found["overall"], "healthy", "{found:#}");
+    assert!(
+        results(&found).iter().all(|(_, result)| result == "pass"),
+        "{found:#}"
+    );
+    assert_eq!(output.status.code(), Some(0));
+    argus.stop();
+    let found = report(&argus.cli(&["preflight", "-o", "json"]));
+    assert_eq!(found["overall"], "healthy", "{found:#}");
+    let text = String::from_utf8(argus.cli(&["preflight"]).stdout).expect("text");
+    assert!(
+        text.starts_with("CHECK") && text.trim_end().ends_with("healthy"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_engine_that_is_away_fails_one_check_and_the_others_say_that_they_were_not_made() {
+    let engine = engine();
+    let nowhere = Some("unix:///nonexistent/docker.sock".to_owned());
+    let argus = Controller::prepare(
+        engine,
+        RunOptions {
+            host: nowhere,
+            ..RunOptions::default()
+        },
+    );
+    let output = argus.cli(&["preflight", "-o", "json"]);
+    let found = report(&output);
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(found["overall"], "unhealthy");
+    for (name, result) in results(&found) {
+        let expected = if name == "engine" { "fail" } else { "skipped" };
+        assert_eq!(result, expected, "{name}: {found:#}");
+    }
+    assert_eq!(check(&found, "engine")["code"], "DOCKER_UNAVAILABLE");
+    let skipped = argus.cli(&["preflight", "--skip", "engine,disk", "-o", "json"]);
+    assert_eq!(skipped.status.code(), Some(0), "what is not asked cannot fail");
+    let wrong = argus.cli(&["preflight", "--skip", "moon"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn an_engine_that_hangs_is_waited_for_within_the_limit() {
+    let engine = PrivateEngine::start();
+    let argus = Controller::prepare(&engine, RunOptions::default());
+    engine.freeze();
+    let begun = argus_reconciler::clock::now();
+    let output = argus.cli(&["preflight", "-o", "json"]);
+    let took = argus_reconciler::clock::now().since(begun);
+    engine.thaw();
+    let found = report(&output);
+    assert_eq!(check(&found, "engine")["result"], "fail", "{found:#}");
+    assert_eq!(output.status.code(), Some(4), "{found:#}");
+    assert!(took < ALL, "{took:?}");
+}
+
+#[test]
+fn what_a_run_left_behind_is_removed_on_request_and_looked_at_again() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("left", 18630, "one"));
+    argus.wait_ready("left", LIMIT);
+    argus.stop();
+    argus.remove_spec("e2e.yaml");
+    let found = report(&argus.cli(&["preflight", "-o", "json"]));
+    assert_eq!(found["overall"], "degraded", "{found:#}");
+    let orphans = check(&found, "orphans");
+    assert_eq!(
+        (&orphans["result"], &orphans["code"]),
+        (&json!("warn"), &json!("ORPHAN_DETECTED"))
+    );
+    let listed = orphans["details"]["orphans"].as_array().expect("a list").clone();
+    assert_eq!(listed.len(), 4, "{orphans:#}");
+    for orphan in &listed {
+        for key in ["kind", "id", "name", "project", "environment", "createdAt"] {
+            assert!(
+                orphan[key].as_str().is_some_and(|text| !text.is_empty()),
+                "{key}: {orphan:#}"
+            );
+        }
+    }
+    assert_eq!(incarnations(engine, "left").len(), 3, "a look removes nothing");
+    let stranger = engine.docker_ok(&["run", "-d", "busybox:local"]);
+    let found = report(&argus.cli(&["preflight", "--fix", "-o", "json"]));
+    assert_eq!(found["before"]["overall"], "degraded", "{found:#}");
+    assert_eq!(found["overall"], "healthy", "{found:#}");
+    let fixed = found["fixed"].as_array().expect("a list");
+    assert_eq!(fixed.len(), 4);
+    assert!(fixed.iter().all(|fix| fix["removed"] == true), "{found:#}");
+    assert!(incarnations(engine, "left").is_empty());
+    assert!(
+        engine.inspect(&stranger).is_some(),
+        "a stranger is nobody's orphan"
+    );
+    engine.docker_ok(&["rm", "-f", &stranger]);
+}
+
+#[test]
+fn ports_images_and_journal_are_made_to_fail() {
+    let engine = engine();
+    let argus = Controller::prepare(engine, RunOptions::default());
+    let spec = |strategy: &str| {
+        format!(
+            "version: \"1\"\nproject: {{ name: spoilt }}\nresilience: {{ network: {{ portConflictStrategy: {strategy} }} }}\n\
+             services:\n  a:\n    image: {IMAGE}\n    container: {{ name: spoilt-a, ports: [\"18640:8080\"] }}\n  \
+             b:\n    image: nowhere.invalid/absent:1\n    container: {{ name: spoilt-b }}\n"
+        )
+    };
+    let holder = engine.docker_ok(&["run", "-d", "-p", "18640:80", "busybox:local"]);
+    argus.write_spec("e2e.yaml", &spec("auto"));
+    let found = report(&argus.cli(&["preflight", "-o", "json"]));
+    assert_eq!(found["overall"], "degraded", "{found:#}");
+    assert_eq!(check(&found, "ports")["result"], "warn", "{found:#}");
+    let images = check(&found, "images");
+    assert_eq!(
+        (&images["result"], &images["code"]),
+        (&json!("warn"), &json!("IMAGE_NOT_FOUND"))
+    );
+    argus.write_spec("e2e.yaml", &spec("fail"));
+    let output = argus.cli(&["preflight", "-o", "json"]);
+    let ports = check(&report(&output), "ports");
+    assert_eq!(
+        (&ports["result"], &ports["code"]),
+        (&json!("fail"), &json!("PORT_CONFLICT")),
+        "{ports:#}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+    engine.docker_ok(&["rm", "-f", &holder]);
+
+    std::fs::write(argus.state.join("private"), "in the way").expect("a file");
+    let found = report(&argus.cli(&["preflight", "-o", "json"]));
+    let journal = check(&found, "journal");
+    assert_eq!(
+        (&journal["result"], &journal["code"]),
+        (&json!("fail"), &json!("JOURNAL_UNWRITABLE"))
+    );
+}
+
+#[test]
+fn pools_without_room_and_a_disk_that_is_too_small_are_told() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let argus = Controller::prepare(&engine, RunOptions::default());
+    let greedy = "version: \"1\"\nproject: { name: greedy }\nresilience: { preflight: { diskSpaceThreshold: 900TB } }\nservices:\n  \
+                  web:\n    image: busybox:local\n    container: { name: greedy-web }\n";
+    argus.write_spec("e2e.yaml", greedy);
+    engine.docker_ok(&["network", "create", "--subnet", "172.30.0.0/16", "everything"]);
+    let output = argus.cli(&["preflight", "-o", "json"]);
+    let found = report(&output);
+    let networks = check(&found, "networks");
+    assert_eq!(
+        (&networks["result"], &networks["code"]),
+        (&json!("fail"), &json!("NETWORK_POOL_EXHAUSTED")),
+        "{networks:#}"
+    );
+    let disk = check(&found, "disk");
+    assert_eq!(
+        (&disk["result"], &disk["code"]),
+        (&json!("fail"), &json!("DISK_SPACE_LOW")),
+        "{disk:#}"
+    );
+    assert_eq!(disk["details"]["thresholdBytes"], 900_000_000_000_000_u64);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(argus.cli(&["preflight"]).stdout).expect("text");
+    assert!(text.contains("unhealthy") && text.contains("hint:"), "{text}");
+}

@@ -1,0 +1,79 @@
+//! What the service manager hears from the real binary.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use argus_tests::stage::{LIMIT, engine, shop};
+use argus_tests::{Controller, RunOptions, wait};
+
+/// What was told, line by line, until one of them is `last`.
+fn heard(socket: &UnixDatagram, last: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut buffer = [0; 4096];
+    let found = wait::poll(LIMIT, || {
+        while let Ok(length) = socket.recv(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines.iter().any(|line| line == last).then_some(())
+    });
+    assert!(found.is_some(), "`{last}` was not told: {lines:#?}");
+    lines
+}
+
+#[test]
+fn the_service_manager_is_told_when_it_is_ready_that_it_lives_and_when_it_stops() {
+    let engine = engine();
+    let path = engine.scratch("notify").join("socket");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .expect("a limit");
+    let options = RunOptions {
+        env: vec![
+            ("NOTIFY_SOCKET".into(), path.display().to_string()),
+            ("WATCHDOG_USEC".into(), "2000000".into()),
+        ],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    let lines = heard(&socket, "READY=1");
+    assert!(lines.iter().any(|line| line.starts_with("STATUS=")), "{lines:#?}");
+    heard(&socket, "WATCHDOG=1");
+    argus.write_spec("e2e.yaml", &shop("told", 18650, "one"));
+    heard(&socket, "STATUS=1 of 1 environments are ready");
+    heard(&socket, "WATCHDOG=1");
+    argus.stop();
+    let lines = heard(&socket, "STOPPING=1");
+    assert!(
+        !lines.iter().any(|line| line == "READY=1"),
+        "it is told once: {lines:#?}"
+    );
+}
+
+#[test]
+fn it_is_not_ready_before_it_has_seen_its_engine() {
+    let engine = engine();
+    let path = engine.scratch("unready").join("socket");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .expect("a limit");
+    let options = RunOptions {
+        host: Some("unix:///nonexistent/docker.sock".to_owned()),
+        env: vec![
+            ("NOTIFY_SOCKET".into(), path.display().to_string()),
+            ("WATCHDOG_USEC".into(), "2000000".into()),
+        ],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    let lines = heard(&socket, "WATCHDOG=1");
+    assert!(
+        lines.iter().any(|line| line.starts_with("STATUS=the engine")),
+        "{lines:#?}"
+    );
+    argus.stop();
+    let lines = [lines, heard(&socket, "STOPPING=1")].concat();
+    assert!(!lines.iter().any(|line| line == "READY=1"), "{lines:#?}");
+}
