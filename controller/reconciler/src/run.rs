@@ -10,10 +10,7 @@ use argus_backend::Backend;
 use argus_core::brain::{Brain, Site};
 use argus_core::lease::Leases;
 use argus_core::memory::Memory;
-use argus_core::observed::World;
-use argus_core::preflight::Survey;
-use argus_core::probe::HealthBook;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -22,26 +19,24 @@ use crate::handle::{COMMANDS, Handle};
 use crate::hands::{Deadlines, Hands};
 use crate::history::Journal;
 use crate::history::opening::{Beginning, Opening};
-use crate::keeper::Written;
 use crate::lock::{Holder, LOCK, Lock, host_name};
 use crate::outlook::Outlook;
 use crate::prober::Places;
-use crate::reconciler::{Facts, Reconciler, Remembered, Told};
-use crate::specs::admission::Admission;
-use crate::specs::{Kept, Rules, SpecBook};
+use crate::reconciler::{Facts, Reconciler, Told};
+use crate::specs::SpecBook;
 use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::watchdog::LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
-use crate::surveyor::Lines;
 use crate::wishes::Desires;
-use crate::{identity, informer, keeper, lease, lock, prober, specs, status_writer, surveyor};
+use crate::{identity, informer, lease, lock, status_writer};
+
+mod tasks;
+
+use tasks::{rules, start_keepers, start_lease, start_prober, start_specs, start_surveyor};
 
 /// What the other tasks get to end after the acts in flight had their grace.
 const LAST_WRITES: Duration = Duration::from_secs(5);
-
-/// What the prober looks at.
-type Eyes = (watch::Receiver<Arc<Desires>>, watch::Receiver<Arc<World>>);
 
 /// What a controller is started with.
 #[derive(Debug, Clone)]
@@ -158,6 +153,10 @@ impl Controller {
     }
 
     /// Starts all tasks. Must be called within a Tokio runtime.
+    #[allow(
+        clippy::too_many_lines,
+        reason = "one line a task and a channel, read in one piece"
+    )]
     pub fn start<B: Backend>(self, backend: B, view: Arc<dyn StatusView>) -> (Handle, Running) {
         let Self {
             options,
@@ -315,118 +314,6 @@ impl Running {
         }
         tracing::info!("stopped");
         Ok(())
-    }
-}
-
-fn start_specs(
-    supervisor: &Supervisor,
-    rules: Rules,
-    (kept, books): (watch::Sender<Kept>, watch::Sender<Arc<SpecBook>>),
-    clock: Clock,
-    stop: &CancellationToken,
-) {
-    let stop = stop.clone();
-    supervisor.spawn("specs", Importance::Critical, move || {
-        specs::run(rules.clone(), kept.clone(), books.clone(), clock, stop.clone())
-    });
-}
-
-/// What outlives the process is written by those who are told of it.
-fn start_keepers(
-    supervisor: &Supervisor,
-    state: &StateDir,
-    (remembered, written): (
-        watch::Receiver<Remembered>,
-        watch::Sender<Option<Written<Remembered>>>,
-    ),
-    kept: watch::Receiver<Kept>,
-) {
-    let memory = keeper::run(state.memory_json(), remembered, Some(written));
-    supervisor.spawn_once("memory", Importance::Critical, memory);
-    let book = keeper::run(state.book_json(), kept, None);
-    supervisor.spawn_once("book", Importance::Critical, book);
-}
-
-fn start_prober<B: Backend>(
-    supervisor: &Supervisor,
-    backend: &Arc<B>,
-    eyes: Eyes,
-    healths: watch::Sender<Arc<HealthBook>>,
-    places: Places,
-    clock: Clock,
-    stop: &CancellationToken,
-) {
-    let (backend, stop) = (backend.clone(), stop.clone());
-    supervisor.spawn("prober", Importance::Critical, move || {
-        let (desires, worlds) = eyes.clone();
-        prober::run(
-            backend.clone(),
-            desires,
-            worlds,
-            healths.clone(),
-            places,
-            clock,
-            stop.clone(),
-        )
-    });
-}
-
-fn start_lease<B: Backend>(
-    supervisor: &Supervisor,
-    backend: &Arc<B>,
-    holder: lease::Holder,
-    about: lease::Facts,
-    leases: watch::Sender<Leases>,
-    clock: Clock,
-    stop: &CancellationToken,
-) {
-    let (backend, stop) = (backend.clone(), stop.clone());
-    supervisor.spawn("lease", Importance::Critical, move || {
-        let (holder, about) = (holder.clone(), about.clone());
-        lease::run(
-            backend.clone(),
-            holder,
-            about,
-            leases.clone(),
-            clock,
-            stop.clone(),
-        )
-    });
-}
-
-fn start_surveyor<B: Backend>(
-    supervisor: &Supervisor,
-    backend: &Arc<B>,
-    state: &StateDir,
-    worlds: watch::Receiver<Arc<World>>,
-    clock: Clock,
-    stop: &CancellationToken,
-) -> (Arc<Notify>, watch::Receiver<Arc<Survey>>) {
-    let (surveys, seen) = watch::channel(Arc::default());
-    let wanted = Arc::new(Notify::new());
-    let lines = Lines {
-        wanted: wanted.clone(),
-        worlds,
-        surveys,
-    };
-    let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
-    // New environments wait for it.
-    supervisor.spawn("surveyor", Importance::Critical, move || {
-        surveyor::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
-    });
-    (wanted, seen)
-}
-
-fn rules(options: &Options, site: &Site) -> Rules {
-    Rules {
-        folder: std::path::absolute(&options.specs).unwrap_or_else(|_| options.specs.clone()),
-        strict: options.strict,
-        env_allow: options.env_allow.clone(),
-        process_env: options.process_env.clone(),
-        controller: site.controller.clone(),
-        judge: Arc::new(Admission {
-            allow_mounts: options.allow_mounts.clone(),
-        }),
     }
 }
 

@@ -1,0 +1,140 @@
+//! The tasks, each started with what it listens to and what it tells.
+
+use std::sync::Arc;
+
+use argus_backend::Backend;
+use argus_core::brain::Site;
+use argus_core::lease::Leases;
+use argus_core::observed::World;
+use argus_core::preflight::Survey;
+use argus_core::probe::HealthBook;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::Options;
+use crate::clock::Clock;
+use crate::keeper::{self, Written};
+use crate::lease;
+use crate::prober::{self, Places};
+use crate::reconciler::Remembered;
+use crate::specs::admission::Admission;
+use crate::specs::{self, Kept, Rules, SpecBook};
+use crate::state::StateDir;
+use crate::supervise::{Importance, Supervisor};
+use crate::surveyor::{self, Lines};
+use crate::wishes::Desires;
+
+/// What the prober looks at.
+pub(super) type Eyes = (watch::Receiver<Arc<Desires>>, watch::Receiver<Arc<World>>);
+
+pub(super) fn start_specs(
+    supervisor: &Supervisor,
+    rules: Rules,
+    (kept, books): (watch::Sender<Kept>, watch::Sender<Arc<SpecBook>>),
+    clock: Clock,
+    stop: &CancellationToken,
+) {
+    let stop = stop.clone();
+    supervisor.spawn("specs", Importance::Critical, move || {
+        specs::run(rules.clone(), kept.clone(), books.clone(), clock, stop.clone())
+    });
+}
+
+/// What outlives the process is written by those who are told of it.
+pub(super) fn start_keepers(
+    supervisor: &Supervisor,
+    state: &StateDir,
+    (remembered, written): (
+        watch::Receiver<Remembered>,
+        watch::Sender<Option<Written<Remembered>>>,
+    ),
+    kept: watch::Receiver<Kept>,
+) {
+    let memory = keeper::run(state.memory_json(), remembered, Some(written));
+    supervisor.spawn_once("memory", Importance::Critical, memory);
+    let book = keeper::run(state.book_json(), kept, None);
+    supervisor.spawn_once("book", Importance::Critical, book);
+}
+
+pub(super) fn start_prober<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    eyes: Eyes,
+    healths: watch::Sender<Arc<HealthBook>>,
+    places: Places,
+    clock: Clock,
+    stop: &CancellationToken,
+) {
+    let (backend, stop) = (backend.clone(), stop.clone());
+    supervisor.spawn("prober", Importance::Critical, move || {
+        let (desires, worlds) = eyes.clone();
+        prober::run(
+            backend.clone(),
+            desires,
+            worlds,
+            healths.clone(),
+            places,
+            clock,
+            stop.clone(),
+        )
+    });
+}
+
+pub(super) fn start_lease<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    holder: lease::Holder,
+    about: lease::Facts,
+    leases: watch::Sender<Leases>,
+    clock: Clock,
+    stop: &CancellationToken,
+) {
+    let (backend, stop) = (backend.clone(), stop.clone());
+    supervisor.spawn("lease", Importance::Critical, move || {
+        let (holder, about) = (holder.clone(), about.clone());
+        lease::run(
+            backend.clone(),
+            holder,
+            about,
+            leases.clone(),
+            clock,
+            stop.clone(),
+        )
+    });
+}
+
+pub(super) fn start_surveyor<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    state: &StateDir,
+    worlds: watch::Receiver<Arc<World>>,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> (Arc<Notify>, watch::Receiver<Arc<Survey>>) {
+    let (surveys, seen) = watch::channel(Arc::default());
+    let wanted = Arc::new(Notify::new());
+    let lines = Lines {
+        wanted: wanted.clone(),
+        worlds,
+        surveys,
+    };
+    let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
+    // New environments wait for it.
+    supervisor.spawn("surveyor", Importance::Critical, move || {
+        surveyor::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
+    });
+    (wanted, seen)
+}
+
+pub(super) fn rules(options: &Options, site: &Site) -> Rules {
+    Rules {
+        folder: std::path::absolute(&options.specs).unwrap_or_else(|_| options.specs.clone()),
+        strict: options.strict,
+        env_allow: options.env_allow.clone(),
+        process_env: options.process_env.clone(),
+        controller: site.controller.clone(),
+        judge: Arc::new(Admission {
+            allow_mounts: options.allow_mounts.clone(),
+        }),
+    }
+}
