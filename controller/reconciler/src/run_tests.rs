@@ -9,7 +9,9 @@ use argus_core::mode::Mode;
 use super::*;
 use crate::fake::Fake;
 use crate::handle::{Command, CommandError};
+use crate::keeper;
 use crate::lock::LockError;
+use crate::reconciler::Remembered;
 use crate::status_writer::EnvFiles;
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -99,6 +99,29 @@ fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
     );
 }
 
+#[test]
+fn the_builders_cache_is_counted_and_emptied() {
+    let engine = engine();
+    let argus = Controller::prepare(engine, RunOptions::default());
+    for args in [
+        &["reclaim", "-o", "json"][..],
+        &["reclaim", "--yes", "-o", "json"],
+    ] {
+        let output = argus.cli(args);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        // The builder that Argus uses keeps its steps as images: there is no cache of the other kind.
+        assert_eq!(told["buildCacheBytes"], 0, "{told:#}");
+    }
+    let away = RunOptions {
+        host: Some("unix:///nonexistent/docker.sock".to_owned()),
+        ..RunOptions::default()
+    };
+    let nowhere = Controller::prepare(engine, away).cli(&["reclaim"]);
+    assert_eq!(nowhere.status.code(), Some(4));
+}
+
 /// A stranger's build: an image of this name on top of `from`.
 fn foreign(engine: &PrivateEngine, name: &str, step: &str, from: &str) {
     let folder = engine.scratch("foreign");
