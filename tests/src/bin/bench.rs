@@ -262,7 +262,7 @@ fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
     let writes = Figure::new(
         format!("writes in 5 s with nothing to do, {count} services"),
         "calls",
-        vec![number(proxy.writes().len())],
+        vec![number(proxy.writes_but_the_lease().len())],
     );
     push(figures, writes.goal(("0", 0.0)));
     argus_down(engine, &controller, &project);

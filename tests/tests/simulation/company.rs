@@ -101,13 +101,11 @@ impl Party {
         }
         self.next_look = now + LOOK;
         if !adds && self.written.is_some() {
-            match engine.leases(now) {
-                Ok(found) => drop(self.leases.take(found, now)),
-                Err(_) => {
-                    self.next_look = now + SECOND;
-                    return;
-                }
-            }
+            let Ok(found) = engine.leases(now) else {
+                self.next_look = now + SECOND;
+                return;
+            };
+            self.leases.take(found, now);
         }
         let due = self.written.is_none_or(|at| at + TTL / 3 <= now + LOOK / 2);
         if adds || due || !self.leases.is_well(now) {
