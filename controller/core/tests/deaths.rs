@@ -124,6 +124,7 @@ impl Story {
             health: &self.health,
             outages: &self.outages,
             orders: &Orders::default(),
+            controller: "",
             now: self.now,
         };
         let seen = world.of(&env()).cloned().unwrap_or_default();

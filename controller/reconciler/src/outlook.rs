@@ -129,7 +129,7 @@ impl Outlook {
             until_resumed: self.trouble.safe.is_some(),
             recovering: self.trouble.recovering.is_some(),
             engine_away: !self.world.reachable(),
-            breaker_open: false,
+            breaker_open: !self.memory.circuits.engine().is_closed(),
             specs_away: self.specs.unavailable.is_some(),
             registry_away: failures.values().any(registry),
             given_up: self.given_up(),

@@ -61,7 +61,7 @@ pub(super) fn status(
         preflight: outlook.survey.told(
             &Policy::default(),
             (!outlook.world.reachable())
-                .then(|| engine_words(outlook))
+                .then(|| outlook.engine_words())
                 .as_deref(),
             outlook.memory.disk_full,
             Vec::new(),

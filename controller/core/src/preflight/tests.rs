@@ -108,7 +108,13 @@ fn a_good_world_passes_every_check_and_is_healthy() {
     assert_eq!(overall(&told), PreflightOverall::Healthy);
 }
 
+type Change = Box<dyn Fn(&mut Facts)>;
+
 #[test]
+#[allow(
+    clippy::too_many_lines,
+    reason = "one table, a row for each way that a check ends"
+)]
 fn each_check_fails_or_warns_for_its_own_reason() {
     use CheckName as N;
     use CheckResult::{Fail, Pass, Warn};
@@ -125,7 +131,6 @@ fn each_check_fails_or_warns_for_its_own_reason() {
         created_at: NOW.to_string(),
         own: true,
     };
-    type Change = Box<dyn Fn(&mut Facts)>;
     let cases: Vec<(N, CheckResult, Option<Code>, Change)> = vec![
         (
             N::Engine,
@@ -183,7 +188,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
                 f.ground.disk = Fact::Known(Disk {
                     files_free: Some(999),
                     ..disk(50 * GB)
-                })
+                });
             }),
         ),
         (
@@ -194,7 +199,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
                 f.ground.disk = Fact::Known(Disk {
                     files_free: Some(9_999),
                     ..disk(50 * GB)
-                })
+                });
             }),
         ),
         (
@@ -205,7 +210,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
                 f.ground.disk = Fact::Known(Disk {
                     files_free: None,
                     ..disk(50 * GB)
-                })
+                });
             }),
         ),
         (
@@ -249,7 +254,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
                 f.ground.networks = Fact::Known(Networks {
                     there: 31,
                     room: Some(0),
-                })
+                });
             }),
         ),
         (
@@ -260,7 +265,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
                 f.ground.networks = Fact::Known(Networks {
                     there: 29,
                     room: Some(2),
-                })
+                });
             }),
         ),
         (

@@ -14,11 +14,11 @@ use argus_core::status::orphans;
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::identity;
 use argus_reconciler::lock::{Holder, Lock, host_name};
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::specs::{Kept, SpecBook};
 use argus_reconciler::state::{StateDir, StateError};
-use argus_reconciler::{identity, keeper};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::cli::engine::{self, Eyes, act};
@@ -166,6 +166,7 @@ impl Work {
             scanned: true,
             world: &self.eyes.world,
             health: &HealthBook::new(),
+            survey: None,
             now: clock::now(),
         })
     }
