@@ -15,12 +15,12 @@ use argus_core::preflight::Survey;
 use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::gated::Openings;
-use crate::handle::{Answer, Command, CommandError, Request};
+use crate::handle::Request;
 use crate::hands::{Board, Finished, Hands};
 use crate::history::chronicle::{Chronicle, Looked};
 use crate::history::journal::Health;
@@ -29,6 +29,10 @@ use crate::outlook::Outlook;
 use crate::specs::SpecBook;
 use crate::supervise::Pulse;
 use crate::wishes::{self, Desires, Wishes};
+
+mod commands;
+
+use commands::Unkept;
 
 /// However soon the brain wants to be woken, others get a chance before.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -58,13 +62,6 @@ pub(crate) struct Facts {
     pub(crate) surveys: watch::Receiver<Arc<Survey>>,
     pub(crate) commands: mpsc::Receiver<Request>,
     pub(crate) written: watch::Receiver<Option<Written<Remembered>>>,
-}
-
-/// A command that was taken in and is not on disk yet.
-struct Unkept {
-    number: u64,
-    answer: Answer,
-    reply: oneshot::Sender<Result<Answer, CommandError>>,
 }
 
 /// What the reconciler tells.
@@ -304,95 +301,6 @@ impl<B: Backend> Reconciler<B> {
             let openings = Openings::of(&memory.circuits, memory.environments.keys());
             self.told.openings.send_replace(openings);
         }
-    }
-
-    fn obey(&mut self, request: Request) {
-        let specs = self.facts.specs.borrow().clone();
-        let world = self.facts.worlds.borrow().clone();
-        let facts = wishes::Facts {
-            specs: &specs,
-            world: &world,
-            memory: self.brain.memory(),
-            now: self.clock.now(),
-        };
-        let result = match &request.command {
-            Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
-            command => self.wishes.obey(command, facts),
-        };
-        if result.is_ok() {
-            match &request.command {
-                Command::Retry { environment } | Command::Rollback { environment } => {
-                    self.brain.retry(environment);
-                }
-                Command::Cancel { environment } => {
-                    // A fork and what was rolled back run other images than a file says.
-                    if let Some(accepted) = self.wishes.accepted(environment, &specs) {
-                        self.hands.abandon_images(&accepted.desired);
-                    }
-                }
-                Command::Down { .. }
-                | Command::ResetBreaker { .. }
-                | Command::CleanOrphans { .. }
-                | Command::Hold { .. }
-                | Command::Resume { .. }
-                | Command::BeginTest { .. }
-                | Command::EndTest { .. }
-                | Command::ResumeController
-                | Command::Fork { .. } => {}
-            }
-        }
-        self.chronicle.commanded(&request.command, result.is_ok());
-        tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
-        match result {
-            // What is not on disk does not outlive a crash, and so it is not done yet.
-            Ok(answer) => {
-                self.commands += 1;
-                self.unkept.push(Unkept {
-                    number: self.commands,
-                    answer,
-                    reply: request.reply,
-                });
-            }
-            Err(error) => {
-                let _nobody_waits = request.reply.send(Err(error));
-            }
-        }
-    }
-
-    /// Answers the commands that are on disk, or cannot be kept; they stand in any case.
-    fn answer(&mut self) {
-        let written = self.facts.written.borrow_and_update();
-        let Some(Written { value, error }) = &*written else {
-            return;
-        };
-        let (kept, unkept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unkept)
-            .into_iter()
-            .partition(|unkept| unkept.number <= value.commands);
-        self.unkept = unkept;
-        for Unkept { answer, reply, .. } in kept {
-            let result = match error {
-                None => Ok(answer),
-                Some(why) => Err(CommandError::NotKept(why.clone())),
-            };
-            // Whoever asked may have gone.
-            let _nobody_waits = reply.send(result);
-        }
-    }
-
-    /// An engine that is away is looked for at once, too.
-    fn reset_breaker(&mut self, environment: Option<&EnvName>) -> Result<Answer, CommandError> {
-        if let Some(env) = environment
-            && !self.told.desires.borrow().contains_key(env)
-        {
-            return Err(CommandError::Unknown(env.clone()));
-        }
-        if self.brain.reset_breaker(environment, self.clock.now()) {
-            self.backend.look_again();
-        }
-        if environment.is_none() {
-            self.backend.reconnect();
-        }
-        Ok(Answer::Done)
     }
 
     fn publish(&mut self) {
