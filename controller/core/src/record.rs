@@ -245,7 +245,7 @@ impl Intent {
 pub fn end(outcome: &Result<Done, ActError>) -> (End, Option<Code>) {
     match outcome {
         Ok(_) => (End::Done, None),
-        Err(error @ ActError::Unknown(_)) => (End::Unknown, Some(code_of(error))),
+        Err(error) if error.is_outcome_unknown() => (End::Unknown, Some(code_of(error))),
         Err(error) => (End::Failed, Some(code_of(error))),
     }
 }

@@ -177,6 +177,7 @@ impl Controller {
         let supervisor = Supervisor::new(clock, stop.clone());
         let Beginning {
             remembered,
+            stopped,
             kept,
             journal,
             chronicle,
@@ -191,6 +192,7 @@ impl Controller {
         let (leases, leases_seen) = watch::channel(Leases::of(holder.me.clone()));
         let memory = Memory {
             environments: remembered.environments.clone(),
+            stopped_by_us: stopped,
             ..Memory::default()
         };
         let (remembered, remembered_seen) = watch::channel(remembered);

@@ -1,7 +1,9 @@
 //! What a state directory tells at start, whatever became of it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use argus_core::ident::ContainerId;
 use argus_core::record::Note;
 use argus_core::time::Timestamp;
 
@@ -77,6 +79,8 @@ impl Opening {
 /// What the tasks begin with.
 pub(crate) struct Beginning {
     pub(crate) remembered: Remembered,
+    /// Containers that the runs before stopped themselves.
+    pub(crate) stopped: BTreeSet<ContainerId>,
     pub(crate) kept: Kept,
     pub(crate) journal: Journal,
     pub(crate) chronicle: Chronicle,
@@ -96,6 +100,7 @@ impl Opening {
         supervisor.spawn_once("journal", Importance::Critical, self.writer.run());
         Beginning {
             remembered: self.remembered,
+            stopped: self.recovery.past.stopped.clone(),
             kept: self.kept,
             chronicle: Chronicle::new(self.journal.clone(), closer, self.recovery, incidents),
             journal: self.journal,

@@ -1,12 +1,13 @@
 //! The journal's file: appended to, synced, cut where it is torn, rotated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use argus_core::record::{Entry, Intent, JOURNAL_VERSION, Note, Record};
+use argus_core::ident::ContainerId;
+use argus_core::record::{Deed, Entry, Intent, JOURNAL_VERSION, Note, Record};
 use argus_core::time::Timestamp;
 
 use super::line;
@@ -23,6 +24,8 @@ const LARGEST: u64 = 256 * 1024 * 1024;
 pub struct Past {
     /// Intents without a result, by number.
     pub open: BTreeMap<u64, Open>,
+    /// Containers that were stopped, or were to be, and not started since: their end is nobody's failure.
+    pub stopped: BTreeSet<ContainerId>,
     /// The number of the next record.
     pub next: u64,
     /// The run that wrote last, and when.
@@ -242,6 +245,7 @@ impl Past {
         self.last = Some((record.run, record.at.clone()));
         match record.entry {
             Entry::Intent(intent) => {
+                self.stop_or_start(&intent.act);
                 let open = Open {
                     line: String::from_utf8_lossy(line).into_owned(),
                     at: record.at,
@@ -252,6 +256,21 @@ impl Past {
             Entry::Result { of, .. } | Entry::Note(Note::Settled { of, .. }) => drop(self.open.remove(&of)),
             Entry::Note(Note::Start { controller, .. }) => self.controller = Some(controller),
             Entry::Note(_) => {}
+        }
+    }
+
+    fn stop_or_start(&mut self, act: &Deed) {
+        let Some(id) = act.id.as_ref().and_then(|id| ContainerId::new(id.clone()).ok()) else {
+            return;
+        };
+        match act.verb.as_str() {
+            "stop-container" | "remove-container" => {
+                self.stopped.insert(id);
+            }
+            "start-container" => {
+                self.stopped.remove(&id);
+            }
+            _ => {}
         }
     }
 

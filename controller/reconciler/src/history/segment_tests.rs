@@ -1,6 +1,6 @@
 //! Torn, damaged, rotated: what a journal tells is never more than what was written, and an open intent is never lost.
 
-use argus_core::record::{Deed, End};
+use argus_core::record::End;
 
 use super::*;
 use crate::history::line::sealed;
@@ -136,4 +136,33 @@ fn a_rotated_journal_keeps_the_ones_before_and_nobody_else() {
     // A rotation that was cut short before its end.
     fs::rename(&path, dir.path().join("journal.new")).unwrap();
     assert_eq!(Segment::at(path).read().unwrap().open.len(), 1);
+}
+
+#[test]
+fn what_was_to_be_stopped_and_was_not_started_since_is_known() {
+    let of = |seq: u64, verb: &str, id: &str| {
+        let text = intent(seq);
+        let mut read: Record = serde_json::from_str(text.trim_end()).unwrap();
+        let Entry::Intent(intent) = &mut read.entry else {
+            panic!("{text}");
+        };
+        intent.act = Deed {
+            verb: verb.to_owned(),
+            id: Some(id.to_owned()),
+            ..Deed::default()
+        };
+        record(seq, read.entry)
+    };
+    let lines = [
+        of(1, "start-container", "a"),
+        of(2, "stop-container", "a"),
+        result(3, 2),
+        of(4, "stop-container", "b"),
+        of(5, "start-container", "b"),
+        of(6, "remove-container", "c"),
+        of(7, "keep-evidence", "d"),
+    ];
+    let (_, past) = open_in(lines.concat().as_bytes());
+    let stopped: Vec<_> = past.stopped.iter().map(ToString::to_string).collect();
+    assert_eq!(stopped, ["a", "c"]);
 }
