@@ -40,8 +40,8 @@ pub struct Memory {
     pub refused: BTreeMap<HostPort, Refused>,
     /// What is known of images, by the key of [`Subject::Image`].
     pub images: BTreeMap<String, ImageMemory>,
-    /// Containers that this run stopped itself: their end is no death.
-    pub stopped_by_us: BTreeSet<ContainerId>,
+    /// Runs of containers that we stopped, or are about to, by their start where that is known: their end is no death.
+    pub stopped_by_us: BTreeMap<ContainerId, Option<Timestamp>>,
     /// Containers that the engine, looked at closely, says are not ours: their labels came with their image.
     pub not_ours: BTreeSet<ContainerId>,
     /// When services were started again after a failure, over all environments; those of the last minute.

@@ -172,12 +172,37 @@ impl<B: Backend> Keeper<B> {
             ttl: self.holder.ttl,
             claims: self.leases.borrow().claims(&wanted, now),
         };
-        let found = self.backend.renew_lease(&note).await;
+        let found = match self.backend.renew_lease(&note).await {
+            Err(ActError::DiskFull(why)) => self.alone_on_a_full_disk(note, why).await,
+            other => other,
+        };
         let went_well = self.take(found);
         if went_well {
             self.written = Some((now, wanted));
         }
         went_well
+    }
+
+    /// On a full disk nobody can write a lease: who comes later cannot begin, and who is the only one there goes on.
+    async fn alone_on_a_full_disk(&self, note: Note, why: String) -> Result<Vec<Lease>, ActError> {
+        let mut all = self.backend.leases().await?;
+        if all.iter().any(|lease| lease.note.controller != note.controller) {
+            return Err(ActError::DiskFull(why));
+        }
+        let now = self.clock.now();
+        let made_at = self.leases.borrow().engine_time(now);
+        tracing::warn!(
+            why,
+            "lease cannot be written on a full disk, and nobody else has one"
+        );
+        all.retain(|lease| lease.note.run != note.run);
+        all.push(Lease {
+            name: String::new(),
+            note,
+            made_at,
+            renewed_at: now,
+        });
+        Ok(all)
     }
 
     fn take(&self, found: Result<Vec<Lease>, ActError>) -> bool {

@@ -192,7 +192,7 @@ impl Controller {
         let (leases, leases_seen) = watch::channel(Leases::of(holder.me.clone()));
         let memory = Memory {
             environments: remembered.environments.clone(),
-            stopped_by_us: stopped,
+            stopped_by_us: stopped.into_iter().map(|id| (id, None)).collect(),
             ..Memory::default()
         };
         let (remembered, remembered_seen) = watch::channel(remembered);

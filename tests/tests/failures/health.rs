@@ -140,7 +140,7 @@ fn a_death_within_the_delay_is_no_second_failure() {
     let error = &told["lastError"];
     assert_eq!(
         (&error["code"], &error["details"]["incarnation"]),
-        (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
+        (&"CONTAINER_CRASH".into(), &1.into()),
         "{told:#}"
     );
     let failed = error["timestamp"]

@@ -157,7 +157,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "cure-full",
             "PORT_EXHAUSTION",
             published("cure-full", 18353),
-            &[RETRY],
+            &[RETRY, "argus orphans"],
         )
         .with("isolation: { portRange: [18354, 18355] }"),
         Case::of(

@@ -29,7 +29,9 @@ impl Memory {
         };
         self.in_flight.insert(step.subject.clone(), flying);
         if let Act::StopContainer { id, .. } | Act::RemoveContainer { id, .. } = &step.act {
-            self.stopped_by_us.insert(id.clone());
+            let facts = observed.containers.get(id).and_then(|seen| seen.facts.as_ref());
+            let started_at = facts.and_then(|facts| facts.started_at);
+            self.stopped_by_us.insert(id.clone(), started_at);
         }
     }
 
@@ -72,8 +74,9 @@ impl Memory {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         match (&step.act, &step.subject) {
-            // What was removed may be seen as it ended for a moment more, and that end is still our doing.
-            (Act::StartContainer { id }, _) => {
+            // What was stopped is seen as it ended for a moment more, and that end is still our doing. A run of which the start
+            // is not known cannot be told from the new one.
+            (Act::StartContainer { id }, _) if self.stopped_by_us.get(id) == Some(&None) => {
                 self.stopped_by_us.remove(id);
             }
             (Act::KeepEvidence { number, .. }, subject) => {

@@ -24,7 +24,7 @@ impl Memory {
         self.restarts.retain(|at| *at + storm::WINDOW > now);
         let flying = !self.in_flight.is_empty();
         self.stopped_by_us
-            .retain(|id| flying || world.container(id).is_some());
+            .retain(|id, _| flying || world.container(id).is_some());
         let wanted = |env: &EnvName| specs.contains_key(env) || world.of(env).is_some();
         let known = self.environments.len();
         self.environments.retain(|env, _| wanted(env));

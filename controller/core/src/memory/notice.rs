@@ -83,6 +83,9 @@ impl Memory {
         recall_ports(memory, desired, observed);
         let mut by_service: BTreeMap<&str, Vec<&Container>> = BTreeMap::new();
         for container in observed.containers.values() {
+            if let Some(unknown @ None) = self.stopped_by_us.get_mut(&container.id) {
+                *unknown = container.facts.as_ref().and_then(|facts| facts.started_at);
+            }
             if let Some(name) = container.labels.get(labels::SERVICE)
                 && !self.not_ours.contains(&container.id)
             {
@@ -139,7 +142,7 @@ impl Memory {
 struct Watcher<'a> {
     env: &'a EnvName,
     service: &'a Service,
-    stopped_by_us: &'a BTreeSet<ContainerId>,
+    stopped_by_us: &'a BTreeMap<ContainerId, Option<Timestamp>>,
     context: &'a Context<'a>,
 }
 
@@ -244,7 +247,7 @@ impl Watcher<'_> {
     fn ended(&self, kept: &mut ServiceMemory, container: &Container) {
         if container.state != ContainerState::Exited
             || self.left_so(container)
-            || self.stopped_by_us.contains(&container.id)
+            || self.is_our_doing(container)
         {
             return;
         }
@@ -276,6 +279,14 @@ impl Watcher<'_> {
         if !is_forgiven(kept, container) {
             self.push(kept, container, at, Ending::Exited);
         }
+    }
+
+    /// We stopped this very run.
+    fn is_our_doing(&self, container: &Container) -> bool {
+        let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
+        self.stopped_by_us
+            .get(&container.id)
+            .is_some_and(|run| run.is_none() || *run == started_at)
     }
 
     fn push(&self, kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: Ending) {

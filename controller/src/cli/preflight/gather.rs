@@ -11,6 +11,7 @@ use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
 use argus_core::preflight::{self, Fact, Facts, Image, Orphan, Policy, Port};
 use argus_docker::Docker;
+use argus_reconciler::identity;
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::specs::{Kept, SpecBook};
 use argus_reconciler::state::StateDir;
@@ -48,7 +49,7 @@ impl Place {
         Ok(Self {
             settings: settings.clone(),
             docker: wire::docker(settings)?,
-            identity: identity.trim().to_owned(),
+            identity: identity::of(&identity).unwrap_or_default().to_owned(),
             state,
         })
     }

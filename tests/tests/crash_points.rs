@@ -1,0 +1,201 @@
+//! A controller that is killed before and after every single write it makes: the next one ends in the same place.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use argus_tests::proxy::Fault;
+use argus_tests::stage::{IMAGE, LIMIT, engine, incarnations, running, text};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
+
+/// Journeys at once: each is mostly waiting.
+const AT_ONCE: usize = 4;
+/// A phase that comes to its end without so many writes has none left to be killed at.
+const SOON: Duration = Duration::from_millis(250);
+
+/// Two services, one after the other.
+fn pair(name: &str, greeting: &str) -> String {
+    let health = "{ path: /healthz, port: 8080, interval: 200ms, timeout: 1s, retries: 20, startPeriod: 5s }";
+    format!(
+        "version: \"1\"\nproject: {{ name: {name} }}\nservices:\n  db:\n    image: {IMAGE}\n    stopGrace: 1s\n    container: {{ name: {name}-db, healthcheck: {health} }}\n  \
+         web:\n    image: {IMAGE}\n    dependsOn: [db]\n    stopGrace: 1s\n    container:\n      name: {name}-web\n      environment: {{ GREETING: {greeting} }}\n      healthcheck: {health}\n"
+    )
+}
+
+struct Journey<'e> {
+    name: String,
+    engine: &'e PrivateEngine,
+    proxy: Proxy,
+    argus: Controller<'e>,
+}
+
+impl<'e> Journey<'e> {
+    fn new(engine: &'e PrivateEngine, name: String) -> Self {
+        let proxy = Proxy::start(&engine.scratch(&name).join("p.sock"), &engine.socket());
+        let options = RunOptions {
+            host: Some(proxy.host()),
+            ..RunOptions::default()
+        };
+        let argus = Controller::start(engine, options);
+        Self {
+            name,
+            engine,
+            proxy,
+            argus,
+        }
+    }
+
+    /// Does something to the specs, kills the controller at a write that follows, starts it again, and waits for the end.
+    ///
+    /// Tells whether there was such a write.
+    fn phase(
+        &self,
+        write: usize,
+        fault: Fault,
+        change: impl Fn(&Self),
+        is_over: impl Fn(&Self) -> bool,
+    ) -> bool {
+        self.proxy.hold_at(write, fault);
+        change(self);
+        let killed = wait::poll(LIMIT, || {
+            if self.proxy.is_held() {
+                return Some(true);
+            }
+            is_over(self).then_some(false)
+        });
+        let mut killed =
+            killed.unwrap_or_else(|| panic!("{} neither ends nor writes:\n{}", self.name, self.argus.logs()));
+        if !killed {
+            // The last writes may come after what is looked for.
+            killed = wait::poll(SOON, || self.proxy.is_held().then_some(())).is_some();
+        }
+        if killed {
+            self.argus.kill9();
+        }
+        self.proxy.heal();
+        if killed {
+            self.argus.start_again();
+            let what = format!("{} at write {write} {fault:?}", self.name);
+            self.argus
+                .wait_until(LIMIT, &what, || is_over(self).then_some(()));
+        }
+        killed
+    }
+
+    fn is_ready(&self, greeting: &str) -> bool {
+        let status = self.argus.status(&self.name);
+        let web = self.engine.inspect(&format!("{}-web", self.name));
+        let greets = web.is_some_and(|web| {
+            web["Config"]["Env"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|one| text(one) == format!("GREETING={greeting}")))
+        });
+        status["phase"] == "Ready" && status["stale"] != true && greets
+    }
+
+    /// One more start finds nothing left to do.
+    fn is_adopted_without_a_write(&self, greeting: &str) {
+        self.argus.kill9();
+        self.proxy.reset_counts();
+        self.argus.start_again();
+        self.argus
+            .wait_until(LIMIT, "the next controller has looked", || {
+                let listed = self
+                    .proxy
+                    .counts()
+                    .keys()
+                    .any(|class| class.starts_with("GET /containers/json"));
+                (listed && self.is_ready(greeting)).then_some(())
+            });
+        // Its own lease is written by every run.
+        let mut writes = self.proxy.writes();
+        writes.retain(|write| !write.class.contains("/volumes/"));
+        assert_eq!(writes, [], "{} was settled", self.name);
+    }
+
+    fn is_gone(&self) -> bool {
+        let label = format!("label=argusai.project={}", self.name);
+        self.engine
+            .containers_with(&format!("argusai.project={}", self.name))
+            .is_empty()
+            && self
+                .engine
+                .docker_ok(&["network", "ls", "-q", "--filter", &label])
+                .trim()
+                .is_empty()
+    }
+
+    /// One container a service, running, and never started twice.
+    fn is_whole(&self) -> BTreeMap<String, (String, String)> {
+        let all = incarnations(self.engine, &self.name);
+        let names: Vec<_> = all.keys().cloned().collect();
+        assert_eq!(names, [format!("{}-db", self.name), format!("{}-web", self.name)]);
+        for name in all.keys() {
+            assert!(running(self.engine, name), "{name}");
+        }
+        let status = self.argus.status(&self.name);
+        for service in ["db", "web"] {
+            let row = Controller::service(&status, service);
+            assert_eq!(row["restarts"], 0, "{row:#}");
+        }
+        all
+    }
+}
+
+/// What became of the three phases with a kill at this write: which of them had one.
+fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [bool; 3] {
+    let kind = if fault == Fault::HoldBefore { "b" } else { "a" };
+    let run = Journey::new(engine, format!("kill{kind}{write}"));
+    let file = |greeting: &'static str| {
+        move |run: &Journey<'_>| run.argus.write_spec("e2e.yaml", &pair(&run.name, greeting))
+    };
+    let first = run.phase(write, fault, file("one"), |run| run.is_ready("one"));
+    let before = run.is_whole();
+    let second = run.phase(write, fault, file("two"), |run| run.is_ready("two"));
+    let after = run.is_whole();
+    let db = format!("{}-db", run.name);
+    assert_eq!(before[&db], after[&db], "what did not change was not touched");
+    run.is_adopted_without_a_write("two");
+    let third = run.phase(
+        write,
+        fault,
+        |run| run.argus.remove_spec("e2e.yaml"),
+        Journey::is_gone,
+    );
+    [first, second, third]
+}
+
+#[test]
+fn a_controller_killed_at_any_write_ends_in_the_same_place() {
+    let engine = engine();
+    let next = AtomicUsize::new(0);
+    // How many phases had no such write any more, before and after.
+    let over = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    let kills = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    let (write, side) = (number / 2, number % 2);
+                    if over[side].load(Ordering::SeqCst) > 0 {
+                        return;
+                    }
+                    let fault = [Fault::HoldBefore, Fault::HoldAfter][side];
+                    let had = journey(engine, write, fault);
+                    kills.fetch_add(had.iter().filter(|had| **had).count(), Ordering::SeqCst);
+                    if had == [false; 3] {
+                        over[side].store(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    let kills = kills.load(Ordering::SeqCst);
+    // Network, two creates, two starts; a new web and the end of the old one; two removals and the network.
+    assert!(
+        kills >= 2 * (5 + 3 + 3),
+        "only {kills} writes were there to be killed at"
+    );
+}
