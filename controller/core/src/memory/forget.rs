@@ -3,15 +3,46 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::desired::Accepted;
+use crate::desired::{Accepted, Desired};
+use crate::diagnose::Ending;
 use crate::ident::EnvName;
-use crate::memory::Memory;
+use crate::memory::{ImageMemory, Memory};
 use crate::observed::World;
 use crate::plan::port::REFUSAL_REMEMBERED;
 use crate::plan::{Subject, image, storm};
 use crate::time::Timestamp;
 
 impl Memory {
+    /// A new input is a new try: failures, deaths and known-missing images of an environment are forgotten.
+    pub fn forget_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
+        let images: BTreeSet<String> = desired
+            .into_iter()
+            .flat_map(|desired| desired.services.values())
+            .map(|s| image::key(&s.image))
+            .collect();
+        self.failures.retain(|subject, _| match subject {
+            Subject::Service { environment, .. }
+            | Subject::Network { environment }
+            | Subject::Volume { environment, .. } => environment != env,
+            Subject::Image { key } => !images.contains(key),
+            Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => true,
+        });
+        self.images
+            .retain(|key, known| *known == ImageMemory::Present || !images.contains(key));
+        if let Some(memory) = self.environments.get_mut(env) {
+            for service in memory.services.values_mut() {
+                // A run that goes on unhealthy has not ended: it fails anew, and is dealt with anew.
+                let last = service
+                    .deaths
+                    .last()
+                    .filter(|death| death.ending == Ending::Exited);
+                service.forgiven = last.map(|death| (death.container.clone(), death.started_at));
+                service.deaths.clear();
+                service.flips.clear();
+            }
+        }
+    }
+
     /// Forgets what concerns nothing that is wanted or there; tells whether an environment is among it.
     pub fn forget_the_old(
         &mut self,

@@ -1,18 +1,16 @@
 //! What the memory learns from looking: deaths, hand-made stops, finished one-shots, ports told by labels.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::desired::{Accepted, Desired, PortStrategy, Service};
 use crate::diagnose::Ending;
 use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
 use crate::labels;
 use crate::memory::expectation::is_up;
-use crate::memory::{
-    Blame, Death, Disturbance, EnvMemory, ImageMemory, Memory, ServiceMemory, restart, well,
-};
+use crate::memory::{Blame, Death, Disturbance, EnvMemory, Memory, ServiceMemory, restart, well};
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::orders::Orders;
-use crate::plan::{PortKey, Subject, ready};
+use crate::plan::{PortKey, ready};
 use crate::probe::{HealthBook, Verdict};
 use crate::time::Timestamp;
 
@@ -104,36 +102,6 @@ impl Memory {
                 context,
             }
             .look_at(memory, &containers);
-        }
-    }
-
-    /// A new input is a new try: failures, deaths and known-missing images of an environment are forgotten.
-    pub fn forget_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
-        let images: BTreeSet<String> = desired
-            .into_iter()
-            .flat_map(|desired| desired.services.values())
-            .map(|s| crate::plan::image::key(&s.image))
-            .collect();
-        self.failures.retain(|subject, _| match subject {
-            Subject::Service { environment, .. }
-            | Subject::Network { environment }
-            | Subject::Volume { environment, .. } => environment != env,
-            Subject::Image { key } => !images.contains(key),
-            Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => true,
-        });
-        self.images
-            .retain(|key, known| *known == ImageMemory::Present || !images.contains(key));
-        if let Some(memory) = self.environments.get_mut(env) {
-            for service in memory.services.values_mut() {
-                // A run that goes on unhealthy has not ended: it fails anew, and is dealt with anew.
-                let last = service
-                    .deaths
-                    .last()
-                    .filter(|death| death.ending == Ending::Exited);
-                service.forgiven = last.map(|death| (death.container.clone(), death.started_at));
-                service.deaths.clear();
-                service.flips.clear();
-            }
         }
     }
 }
