@@ -12,11 +12,17 @@ use crate::history::aside::{self, Aside};
 use crate::state::write_private;
 
 /// The identity that a file holds: a ULID with its checksum.
-pub fn of(text: &str) -> Option<&str> {
+fn of(text: &str) -> Option<&str> {
     let mut words = text.split_ascii_whitespace();
     let (identity, sum) = (words.next()?, words.next());
     let whole = Ulid::from_string(identity).is_ok() && sum.is_none_or(|sum| sum == checksum(identity));
     (whole && words.next().is_none()).then_some(identity)
+}
+
+/// The identity that is kept here, for those who only look; `None` where none can be read.
+pub fn peek(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    of(&text).map(str::to_owned)
 }
 
 /// Reads the identity, or makes one that was not there or is not as it was written; then what was put aside comes with it.
@@ -101,6 +107,17 @@ mod tests {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         assert_eq!(place(one.path()), place(one.path()));
         assert_ne!(place(one.path()), place(other.path()));
+    }
+
+    #[test]
+    fn who_only_looks_reads_the_same_as_who_made_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("identity");
+        assert_eq!(peek(&path), None, "to look makes nothing");
+        let (made, _) = read_or_make(&path, dir.path(), None, Timestamp(1_000));
+        assert_eq!(peek(&path), Some(made));
+        std::fs::write(&path, "garbage").unwrap();
+        assert_eq!(peek(&path), None);
     }
 
     #[test]

@@ -64,10 +64,7 @@ impl Plan {
             status::named(wanted)?;
         }
         let state = StateDir::at(settings.state.clone());
-        let identity = std::fs::read_to_string(state.identity()).unwrap_or_default();
-        let identity = argus_reconciler::identity::of(&identity)
-            .unwrap_or_default()
-            .to_owned();
+        let identity = argus_reconciler::identity::peek(&state.identity()).unwrap_or_default();
         // Another user's state is private: then nothing is remembered, as at a first start.
         let remembered: Remembered = peek(&state.memory_json());
         let kept: Kept = peek(&state.book_json());

@@ -42,10 +42,7 @@ pub(super) async fn look(
     let state = StateDir::at(settings.state.clone());
     let controller = match &held {
         Some((controller, _)) => controller.clone(),
-        None => std::fs::read_to_string(state.identity())
-            .unwrap_or_default()
-            .trim()
-            .to_owned(),
+        None => identity::peek(&state.identity()).unwrap_or_default(),
     };
     let kept: Kept = status::peek(&state.book_json());
     let remembered: Remembered = status::peek(&state.memory_json());

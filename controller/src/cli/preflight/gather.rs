@@ -45,11 +45,11 @@ impl Place {
     pub(in crate::cli) fn of(settings: &Settings) -> Result<Self, Failure> {
         let state = StateDir::at(settings.state.clone());
         // Another user's state is private: then nothing on the engine is known to be this controller's.
-        let identity = std::fs::read_to_string(state.identity()).unwrap_or_default();
+        let identity = identity::peek(&state.identity()).unwrap_or_default();
         Ok(Self {
             settings: settings.clone(),
             docker: wire::docker(settings)?,
-            identity: identity::of(&identity).unwrap_or_default().to_owned(),
+            identity,
             state,
         })
     }
