@@ -18,6 +18,9 @@ const HEALED_WITHIN: Duration = Duration::from_secs(120);
 /// Restarts are rationed to ten a minute over all environments, so what crashes is given that long.
 const RATIONED: Duration = Duration::from_secs(240);
 
+/// The trouble that all environments have together.
+const RESTART: &str = "daemon-restart";
+
 /// One way to break an environment.
 struct Trouble {
     name: &'static str,
@@ -259,15 +262,23 @@ fn main() -> ExitCode {
         engine: &engine,
         argus: &argus,
     };
-    let wanted: Vec<&Trouble> = TROUBLES
+    let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    // A restart of the daemon is lived through by all environments.
+    let all: Vec<&Trouble> = TROUBLES
         .iter()
-        .filter(|trouble| only.as_deref().is_none_or(|only| only == trouble.name))
+        .filter(|trouble| is_wanted(trouble.name) || is_wanted(RESTART))
         .collect();
-    for (number, trouble) in wanted.iter().enumerate() {
+    assert!(!all.is_empty(), "--only names no trouble");
+    let wanted: Vec<&Trouble> = all
+        .iter()
+        .copied()
+        .filter(|trouble| is_wanted(trouble.name))
+        .collect();
+    for (number, trouble) in all.iter().enumerate() {
         let env = format!("st-{}", trouble.name);
         argus.write_spec(&format!("{}/e2e.yaml", trouble.name), &spec(&env, 18600 + number));
     }
-    for trouble in &wanted {
+    for trouble in &all {
         argus.wait_ready(&format!("st-{}", trouble.name), LIMIT);
     }
     let rows = Mutex::new(Vec::new());
@@ -290,8 +301,8 @@ fn main() -> ExitCode {
         }
     });
     let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if only.as_deref().is_none_or(|only| only == "daemon-restart") {
-        rows.push(daemon_restarts(&bench, &wanted, rounds));
+    if is_wanted(RESTART) {
+        rows.push(daemon_restarts(&bench, &all, rounds));
     }
     report(&rows);
     let recovered: usize = rows.iter().map(|row| row.times.len()).sum();
@@ -315,7 +326,7 @@ fn daemon_restarts(bench: &Bench<'_>, troubles: &[&Trouble], rounds: u32) -> Row
         times.extend(whole.and_then(|()| now().duration_since(begun).ok()));
     }
     Row {
-        name: "daemon-restart",
+        name: RESTART,
         rounds,
         times,
     }
