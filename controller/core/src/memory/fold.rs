@@ -154,7 +154,9 @@ impl Memory {
         if let Act::KeepEvidence { number, .. } = &step.act {
             let tried = self.failures.get(&step.subject);
             let tried = tried.filter(|failure| failure.verb == step.act.verb());
-            if is_passing(error) && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES {
+            if leaves(error) == Leaves::InDoubt
+                && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES
+            {
                 if tried.is_none() {
                     self.failures.remove(&step.subject);
                 }
@@ -206,7 +208,7 @@ impl Memory {
             // The next try begins with a create again: somebody may have loaded the image meanwhile.
             self.images.remove(key);
         }
-        if knowledge_is_old(error) {
+        if leaves(error) != Leaves::AsItWas {
             let expectation = Expectation {
                 verb: step.act.verb(),
                 proof: Proof::Relisted(world.lists_begun()),
@@ -286,52 +288,30 @@ fn writes(act: &Act) -> bool {
     }
 }
 
-/// The same call may have an answer a moment later.
-fn is_passing(error: &ActError) -> bool {
-    match error {
-        ActError::Unknown(_)
-        | ActError::TimedOut(_)
-        | ActError::ConnectionLost(_)
-        | ActError::Unreachable(_)
-        | ActError::Engine(_)
-        | ActError::Busy(_) => true,
-        ActError::CircuitOpen
-        | ActError::JournalUnwritable(_)
-        | ActError::Gone
-        | ActError::NetworkGone(_)
-        | ActError::NetworkInUse(_)
-        | ActError::NotOurs(_)
-        | ActError::NameTaken { .. }
-        | ActError::PortTaken(_)
-        | ActError::ImageMissing
-        | ActError::ImageNotFound(_)
-        | ActError::AuthRequired(_)
-        | ActError::RateLimited { .. }
-        | ActError::PullFailed(_)
-        | ActError::BuildFailed { .. }
-        | ActError::EntrypointNotFound(_)
-        | ActError::BadMount(_)
-        | ActError::StartFailed(_)
-        | ActError::PoolExhausted(_)
-        | ActError::DiskFull(_)
-        | ActError::Rejected(_) => false,
-    }
+/// What a failed call says of what was seen before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    /// It may be right or not, and the same call may have an answer a moment later.
+    InDoubt,
+    /// It cannot be right: only a full list tells.
+    Refuted,
+    /// It stands as it was.
+    AsItWas,
 }
 
-/// After such an answer what was seen before cannot be right, or may not be: only a full list tells.
-fn knowledge_is_old(error: &ActError) -> bool {
+fn leaves(error: &ActError) -> Leaves {
     match error {
         ActError::Unknown(_)
         | ActError::TimedOut(_)
         | ActError::ConnectionLost(_)
         | ActError::Unreachable(_)
         | ActError::Engine(_)
-        | ActError::Gone
-        | ActError::NetworkGone(_)
-        | ActError::NetworkInUse(_)
-        | ActError::Busy(_)
-        | ActError::NotOurs(_) => true,
+        | ActError::Busy(_) => Leaves::InDoubt,
+        ActError::Gone | ActError::NetworkGone(_) | ActError::NetworkInUse(_) | ActError::NotOurs(_) => {
+            Leaves::Refuted
+        }
         ActError::CircuitOpen
+        | ActError::JournalUnwritable(_)
         | ActError::NameTaken { .. }
         | ActError::PortTaken(_)
         | ActError::ImageMissing
@@ -345,8 +325,7 @@ fn knowledge_is_old(error: &ActError) -> bool {
         | ActError::StartFailed(_)
         | ActError::PoolExhausted(_)
         | ActError::DiskFull(_)
-        | ActError::JournalUnwritable(_)
-        | ActError::Rejected(_) => false,
+        | ActError::Rejected(_) => Leaves::AsItWas,
     }
 }
 
