@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::PrivateEngine;
+use crate::{Controller, PrivateEngine, Proxy, RunOptions};
 
 /// Longer than anything here takes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -26,6 +26,20 @@ pub fn engine() -> &'static PrivateEngine {
 pub fn images(engine: &PrivateEngine) {
     engine.make_web_image(IMAGE, "hello");
     engine.make_busybox_image("busybox:local", &[]);
+}
+
+/// A controller that reaches the engine over a wire that can be broken.
+#[must_use]
+pub fn proxied<'e>(engine: &'e PrivateEngine, name: &str) -> (Proxy, Controller<'e>) {
+    let proxy = Proxy::start(&engine.scratch(name).join("p.sock"), &engine.socket());
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            host: Some(proxy.host()),
+            ..RunOptions::default()
+        },
+    );
+    (proxy, argus)
 }
 
 /// Three services, web -> api -> db; `web` is published on the host port `port`.

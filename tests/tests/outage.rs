@@ -1,22 +1,10 @@
 //! An engine that fails or is gone: left alone, said at once, tried by one call, and found again.
 #![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
+use argus_tests::Controller;
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{LIMIT, engine, incarnations, running, shop, text};
-use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions};
+use argus_tests::stage::{LIMIT, engine, incarnations, proxied, running, shop, text};
 use serde_json::Value;
-
-fn proxied<'e>(engine: &'e PrivateEngine, name: &str) -> (Proxy, Controller<'e>) {
-    let proxy = Proxy::start(&engine.scratch(name).join("p.sock"), &engine.socket());
-    let argus = Controller::start(
-        engine,
-        RunOptions {
-            host: Some(proxy.host()),
-            ..RunOptions::default()
-        },
-    );
-    (proxy, argus)
-}
 
 /// What a command prints, as JSON, whatever its exit code; errors go to stderr.
 fn json(argus: &Controller<'_>, words: &[&str]) -> (Option<i32>, Value) {

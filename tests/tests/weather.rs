@@ -6,20 +6,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{LIMIT, condition, engine, images, incarnations, running, shop, singles};
-use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
-
-fn proxied<'e>(engine: &'e PrivateEngine, name: &str) -> (Proxy, Controller<'e>) {
-    let proxy = Proxy::start(&engine.scratch(name).join("p.sock"), &engine.socket());
-    let argus = Controller::start(
-        engine,
-        RunOptions {
-            host: Some(proxy.host()),
-            ..RunOptions::default()
-        },
-    );
-    (proxy, argus)
-}
+use argus_tests::stage::{LIMIT, condition, engine, images, incarnations, proxied, running, shop, singles};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 
 #[test]
 fn a_watch_that_is_cut_misses_nothing() {
