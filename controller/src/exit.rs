@@ -111,6 +111,14 @@ impl Failure {
         Self::of(Code::Internal, format!("{doing}: {}", chain(why))).quiet()
     }
 
+    /// What it says.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::Error { error, .. } => &error.message,
+            Self::BrokenPipe => "nobody reads",
+        }
+    }
+
     /// The same failure with another exit code.
     pub(crate) fn exit(self, exit: Exit) -> Self {
         match self {

@@ -2,7 +2,7 @@
 
 use argus_crds::error::Code;
 use argus_crds::status::{
-    CheckName, CheckResult, PREFLIGHT_VERSION, PreflightCheck, PreflightOverall, PreflightReport,
+    CheckName, CheckResult, Orphan, PREFLIGHT_VERSION, PreflightCheck, PreflightOverall, PreflightReport,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,8 +17,8 @@ pub mod gate;
 mod tests;
 
 pub(crate) use check::disk_details;
-pub use check::{LEAST_API, orphans as orphans_check, size};
-pub use facts::{Disk, Engine, Fact, Ground, Image, Networks, Orphan, Port, Reclaimable, orphans};
+pub use check::{LEAST_API, size};
+pub use facts::{Disk, Engine, Fact, Ground, Image, Networks, Port, Reclaimable};
 pub use gate::Survey;
 
 /// What a file says about the checks.

@@ -33,7 +33,7 @@ mod tests;
 
 pub use error::circuit::status as breaker;
 pub use error::{code_of, error_id};
-pub use orphan::{orphan_errors, orphans};
+pub use orphan::{leftovers, orphan_errors, orphans};
 pub use port::env_file;
 pub use wait::{holder as port_holder, words};
 

@@ -111,8 +111,19 @@ impl Which {
             || "every breaker".to_owned(),
             |env| format!("the breaker of {env}"),
         );
+        let state = StateDir::at(Settings::resolve(options, &SpecOptions::default())?.state);
+        let closed = |(_, breaker): &(String, BreakerStatus)| breaker.state == BreakerState::Closed;
+        let nothing_to_do = self
+            .breakers(&state)
+            .is_ok_and(|breakers| breakers.iter().all(closed));
         let command = Command::ResetBreaker { environment };
-        let say = |_: &Answer| format!("{whose} lets one call through now\n");
+        let say = |_: &Answer| {
+            if nothing_to_do {
+                format!("{whose} is closed already\n")
+            } else {
+                format!("{whose} lets one call through now\n")
+            }
+        };
         tell::one(options, &command, self.output, say)
     }
 }

@@ -39,14 +39,8 @@ pub(crate) struct Orphans {
 impl Orphans {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state.clone());
-        let mut found = super::block_on(async {
-            match (status::is_alive(&state), self.clean) {
-                (true, false) => listed(&state),
-                (true, true) => through(&state, &self.project, self.timeout).await,
-                (false, clean) => alone::look(&settings, &self.project, clean.then_some(self.timeout)).await,
-            }
-        })?;
+        let clean = self.clean.then_some(self.timeout);
+        let mut found = super::block_on(of(&settings, &self.project, clean))?;
         found.retain(|orphan| self.concerns(orphan));
         show(&found, self.output)?;
         let left: Vec<&Orphan> = found.iter().filter(|orphan| stays(orphan)).collect();
@@ -66,6 +60,20 @@ impl Orphans {
                 .project
                 .as_ref()
                 .is_some_and(|of| self.project.contains(of))
+    }
+}
+
+/// What was left behind, as the controller says or as is seen from here; with a limit it is removed within that.
+pub(super) async fn of(
+    settings: &Settings,
+    projects: &[String],
+    clean: Option<Duration>,
+) -> Result<Vec<Orphan>, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    match (status::is_alive(&state), clean) {
+        (true, None) => listed(&state),
+        (true, Some(limit)) => through(&state, projects, limit).await,
+        (false, clean) => alone::look(settings, projects, clean).await,
     }
 }
 

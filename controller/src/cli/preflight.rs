@@ -16,7 +16,7 @@ use crate::settings::{Options, Settings, SpecOptions};
 mod fix;
 mod gather;
 
-pub(super) use gather::Place;
+pub(super) use gather::{Place, Wanted, wanted};
 
 #[derive(Debug, Args)]
 pub(crate) struct Preflight {
@@ -49,12 +49,12 @@ impl Preflight {
     async fn look(&self, settings: &Settings) -> Result<PreflightReport, Failure> {
         let begun = clock::now();
         let ground = Place::of(settings)?;
-        let (facts, policy) = ground.facts().await;
+        let (facts, policy) = Box::pin(ground.facts()).await;
         let mut found = self.report(&facts, &policy);
         if self.fix && !self.skip.contains(&CheckName::Orphans) {
-            let fixed = fix::orphans(ground.docker(), &facts).await;
+            let fixed = fix::orphans(settings, &facts).await?;
             if !fixed.is_empty() {
-                let (facts, policy) = ground.facts().await;
+                let (facts, policy) = Box::pin(ground.facts()).await;
                 let before = found;
                 found = PreflightReport {
                     before: Some(PreflightBefore {

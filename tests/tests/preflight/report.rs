@@ -137,6 +137,20 @@ fn what_a_run_left_behind_is_removed_on_request_and_looked_at_again() {
         }
     }
     assert_eq!(incarnations(engine, "left").len(), 3, "a look removes nothing");
+    // Another controller that holds a spec of the project knows them for what they are.
+    let heir = Controller::prepare(engine, RunOptions::default());
+    heir.write_spec(
+        "e2e.yaml",
+        &format!("version: \"1\"\nproject: {{ name: left }}\nisolation: {{ namespace: heir }}\nservices:\n  a:\n    image: {IMAGE}\n    container: {{ name: heir-a }}\n"),
+    );
+    let found = report(&heir.cli(&["preflight", "-o", "json"]));
+    let inherited = &check(&found, "orphans")["details"]["orphans"];
+    let ids = |listed: &Value| -> std::collections::BTreeSet<String> {
+        let all = listed.as_array().into_iter().flatten();
+        all.map(|orphan| orphan["id"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(ids(inherited), ids(&json!(listed)), "{found:#}");
     let stranger = engine.docker_ok(&["run", "-d", "busybox:local"]);
     let found = report(&argus.cli(&["preflight", "--fix", "-o", "json"]));
     assert_eq!(found["before"]["overall"], "degraded", "{found:#}");

@@ -151,7 +151,7 @@ pub(super) fn may_go(input: &PlanInput<'_>, owner: &Owner, made: Option<Timestam
 }
 
 /// What a wait for its removal means for it.
-pub(super) fn fate_of(on: &WaitingOn) -> Fate {
+pub(crate) fn fate_of(on: &WaitingOn) -> Fate {
     match on {
         WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => Fate::Failed {
             failure: failure.clone(),

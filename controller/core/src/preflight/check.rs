@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_crds::status::{CheckName, CheckResult};
+use argus_crds::status::{CheckName, CheckResult, Orphan};
 use serde_json::{Value, json};
 
 use super::Verdict;
-use super::facts::{Disk, Engine, Fact, Image, Networks, Orphan, Port};
+use super::facts::{Disk, Engine, Fact, Image, Networks, Port};
 use super::gate::REMEMBERED;
 use crate::time::Timestamp;
 
@@ -162,23 +162,19 @@ pub(crate) fn disk_details(disk: &Disk, threshold: u64) -> Value {
 }
 
 /// What was left behind.
-pub fn orphans(fact: &Fact<Vec<Orphan>>) -> Verdict {
+pub(super) fn orphans(fact: &Fact<Vec<Orphan>>) -> Verdict {
     let name = CheckName::Orphans;
     let found = known!(name, fact);
     let details = json!({ "orphans": found });
     if found.is_empty() {
         return Verdict::pass(name, "nothing was left behind").details(details);
     }
-    let own = found.iter().filter(|orphan| orphan.own).count();
     let named = list(
         found
             .iter()
             .map(|orphan| format!("{} `{}`", orphan.kind, orphan.name)),
     );
-    let message = format!(
-        "{} left behind, {own} of them by this controller: {named}",
-        found.len()
-    );
+    let message = format!("{} left behind: {named}", found.len());
     Verdict::warn(name, Code::OrphanDetected, message).details(details)
 }
 

@@ -4,11 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{EnvName, HostPort};
-use crate::labels::Owner;
-use crate::observed::World;
+use crate::ident::HostPort;
 use crate::outcome::PortOwner;
-use crate::time::Timestamp;
 
 /// What was found out about one thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,26 +113,6 @@ pub struct Networks {
     pub room: Option<u64>,
 }
 
-/// Something that carries our labels and that nobody desires.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Orphan {
-    /// `container` or `network`.
-    pub kind: String,
-    /// The engine's id.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// The project on its label.
-    pub project: String,
-    /// The environment on its label.
-    pub environment: String,
-    /// When it was made (RFC 3339).
-    pub created_at: String,
-    /// This controller made it.
-    pub own: bool,
-}
-
 /// A host port that a file wants and somebody has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
@@ -160,53 +137,4 @@ pub struct Image {
     pub present: bool,
     /// It is built here, not pulled.
     pub built: bool,
-}
-
-/// What carries our labels, belongs to no environment that is desired and was made by a controller that `is_dead`, or by
-/// this one; oldest first.
-pub fn orphans(
-    world: &World,
-    desired: &BTreeSet<EnvName>,
-    controller: &str,
-    is_dead: impl Fn(&str) -> bool,
-) -> Vec<Orphan> {
-    let one = |kind: &str, id: String, name: &str, owner: Owner, made: Timestamp| {
-        let orphan = Orphan {
-            kind: kind.to_owned(),
-            id,
-            name: name.to_owned(),
-            own: owner.controller == controller,
-            project: owner.project,
-            environment: owner.environment.to_string(),
-            created_at: made.to_string(),
-        };
-        let left = orphan.own || is_dead(&owner.controller);
-        (left && !desired.contains(&owner.environment)).then_some((made, orphan))
-    };
-    let containers = world.containers().filter_map(|container| {
-        let owner = container.owner()?;
-        one(
-            "container",
-            container.id.to_string(),
-            &container.name,
-            owner,
-            container.created_at,
-        )
-    });
-    let networks = world
-        .environments()
-        .values()
-        .flat_map(|observed| observed.networks.values())
-        .filter_map(|network| {
-            one(
-                "network",
-                network.id.to_string(),
-                &network.name,
-                network.owner()?,
-                network.created_at,
-            )
-        });
-    let mut all: Vec<_> = containers.chain(networks).collect();
-    all.sort_by(|(one, a), (other, b)| (&a.kind, one, &a.id).cmp(&(&b.kind, other, &b.id)));
-    all.into_iter().map(|(_, orphan)| orphan).collect()
 }

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use argus_crds::error::Code;
-use argus_crds::status::{CheckName, CheckResult, PreflightOverall};
+use argus_crds::status::{CheckName, CheckResult, Orphan, PreflightOverall};
 
-use super::facts::{Disk, Engine, Fact, Ground, Image, Networks, Orphan, Port, Reclaimable};
+use super::facts::{Disk, Engine, Fact, Ground, Image, Networks, Port, Reclaimable};
 use super::gate::{AGAIN, FRESH, REMEMBERED};
 use super::{Facts, Policy, Survey, Verdict, overall, report, size, verdicts};
 use crate::ident::{HostPort, Protocol};
@@ -124,12 +124,8 @@ fn each_check_fails_or_warns_for_its_own_reason() {
     };
     let orphan = || Orphan {
         kind: "container".to_owned(),
-        id: "abc".to_owned(),
         name: "shop-api".to_owned(),
-        project: "shop".to_owned(),
-        environment: "shop".to_owned(),
-        created_at: NOW.to_string(),
-        own: true,
+        ..Orphan::default()
     };
     let cases: Vec<(N, CheckResult, Option<Code>, Change)> = vec![
         (

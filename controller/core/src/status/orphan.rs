@@ -4,8 +4,12 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::Orphan as Told;
 use serde_json::json;
 
-use crate::plan::Plan;
-use crate::plan::orphan::{Fate, Orphan};
+use crate::ident::EnvName;
+use crate::labels::Owner;
+use crate::observed::{Observed, World};
+use crate::plan::orphan::{Fate, Kind, Orphan, fate_of};
+use crate::plan::{Plan, Subject};
+use crate::time::Timestamp;
 
 use super::wait::one_line;
 
@@ -14,9 +18,72 @@ pub fn orphans(plan: &Plan) -> Vec<Told> {
     plan.orphans.iter().map(told).collect()
 }
 
+/// Everything of an environment that nobody desires: what is this controller's own goes with what dead ones left.
+pub fn leftovers(env: &EnvName, plan: &Plan, world: &World) -> Vec<Told> {
+    let mut all = orphans(plan);
+    let Some(observed) = world.of(env) else {
+        return all;
+    };
+    let steps = plan.steps.iter().map(|step| (&step.subject, Fate::Going));
+    let waits = plan.waits.iter().map(|wait| (&wait.subject, fate_of(&wait.on)));
+    for (subject, fate) in steps.chain(waits) {
+        let Some(orphan) = own(observed, subject, fate) else {
+            continue;
+        };
+        if !all.iter().any(|told| told.id == orphan.id) {
+            all.push(told(&orphan));
+        }
+    }
+    all
+}
+
+/// Something of ours that is to go, as if a dead controller had left it.
+fn own(observed: &Observed, subject: &Subject, fate: Fate) -> Option<Orphan> {
+    let one = |kind, id: &str, name: &str, owner: Owner, created_at| Orphan {
+        kind,
+        id: id.to_owned(),
+        name: name.to_owned(),
+        environment: owner.environment.to_string(),
+        project: owner.project,
+        controller: owner.controller,
+        created_at,
+        fate,
+    };
+    match subject {
+        Subject::StrayContainer { id } => {
+            let it = observed.containers.get(id)?;
+            Some(one(
+                Kind::Container,
+                id.as_str(),
+                &it.name,
+                it.owner()?,
+                Some(it.created_at),
+            ))
+        }
+        Subject::StrayNetwork { id } => {
+            let it = observed.networks.get(id)?;
+            Some(one(
+                Kind::Network,
+                id.as_str(),
+                &it.name,
+                it.owner()?,
+                Some(it.created_at),
+            ))
+        }
+        Subject::Volume { name, .. } => {
+            let it = observed.volumes.get(name.as_str())?;
+            let owner = it.owner()?;
+            let made = it.labels.get(crate::labels::CREATED_AT);
+            let made = made.and_then(|made| Timestamp::parse(made));
+            Some(one(Kind::Volume, &it.name, &it.name, owner, made))
+        }
+        Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => None,
+    }
+}
+
 fn told(orphan: &Orphan) -> Told {
     let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let (result, message) = fate(&orphan.fate);
+    let (result, message) = in_words(&orphan.fate);
     Told {
         kind: orphan.kind.word().to_owned(),
         id: orphan.id.clone(),
@@ -30,7 +97,7 @@ fn told(orphan: &Orphan) -> Told {
     }
 }
 
-fn fate(fate: &Fate) -> (&'static str, Option<String>) {
+fn in_words(fate: &Fate) -> (&'static str, Option<String>) {
     let said = |message: &str| Some(message.to_owned());
     match fate {
         Fate::Going => ("removing", None),

@@ -1,28 +1,31 @@
 //! Orphans without a controller: the same brain, of whose plan only what is about orphans is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
 use argus_core::brain::{Brain, Inputs, Site, Turn};
+use argus_core::ident::EnvName;
 use argus_core::lease::Leases;
 use argus_core::memory::Memory;
 use argus_core::orders::Orders;
-use argus_core::plan::{Step, Subject};
+use argus_core::plan::{Plan, Step, Subject};
 use argus_core::probe::HealthBook;
-use argus_core::status::orphans;
+use argus_core::status::{leftovers, orphans};
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::identity;
 use argus_reconciler::lock::{Holder, Lock, host_name};
 use argus_reconciler::reconciler::Remembered;
-use argus_reconciler::specs::{Kept, SpecBook};
 use argus_reconciler::state::{StateDir, StateError};
+use argus_reconciler::wishes::Desires;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::cli::engine::{self, Eyes, act};
-use crate::cli::{output, reading, status};
+use crate::cli::preflight::{Wanted, wanted};
+use crate::cli::{output, status};
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::wire;
@@ -44,9 +47,8 @@ pub(super) async fn look(
         Some((controller, _)) => controller.clone(),
         None => identity::peek(&state.identity()).unwrap_or_default(),
     };
-    let kept: Kept = status::peek(&state.book_json());
     let remembered: Remembered = status::peek(&state.memory_json());
-    let specs = reading::folder(settings, &settings.specs, &controller, kept)?;
+    let wanted = wanted(settings, &state, &controller).await;
     let site = Site {
         controller,
         run,
@@ -56,9 +58,9 @@ pub(super) async fn look(
     let leases = engine::leases(&docker, &site, &state).await?;
     let mut orders = Orders::default();
     if let Some(limit) = clean {
-        let ours = specs
-            .environments
-            .values()
+        let ours = wanted
+            .iter()
+            .flat_map(|wanted| wanted.values())
             .map(|accepted| accepted.desired.project.clone());
         let asked: Vec<String> = if projects.is_empty() {
             ours.collect()
@@ -75,14 +77,17 @@ pub(super) async fn look(
         eyes: Eyes::open(&docker, None).await?,
         docker,
         brain: Brain::new(site, memory),
-        specs,
+        wanted,
         leases,
         orders,
     };
     // Only an inspect tells what has its labels from its image.
     work.eyes.inspect().await?;
     match clean {
-        None => Ok(found(&work.turn())),
+        None => {
+            let turn = work.turn();
+            Ok(work.found(&turn).into_iter().map(not_yet).collect())
+        }
         Some(limit) => work.clean(limit).await,
     }
 }
@@ -106,7 +111,7 @@ struct Work {
     docker: Docker,
     eyes: Eyes,
     brain: Brain,
-    specs: SpecBook,
+    wanted: Wanted,
     leases: Leases,
     orders: Orders,
 }
@@ -119,7 +124,7 @@ impl Work {
         let mut before: BTreeMap<(String, String), Orphan> = BTreeMap::new();
         loop {
             let turn = self.turn();
-            let now = found(&turn);
+            let now = self.found(&turn);
             for orphan in &now {
                 before.insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
             }
@@ -156,10 +161,11 @@ impl Work {
     }
 
     fn turn(&mut self) -> Turn {
+        let nothing = Desires::new();
         self.brain.turn(&Inputs {
             orders: &self.orders,
             leases: &self.leases,
-            specs: &self.specs.environments,
+            specs: self.wanted.as_ref().unwrap_or(&nothing),
             scanned: true,
             world: &self.eyes.world,
             health: &HealthBook::new(),
@@ -167,10 +173,28 @@ impl Work {
             now: clock::now(),
         })
     }
+
+    /// What dead controllers left and, where it is known what is wanted, what this one did.
+    fn found(&self, turn: &Turn) -> Vec<Orphan> {
+        let of = |(env, plan): (&EnvName, &Arc<Plan>)| match &self.wanted {
+            Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.eyes.world),
+            // What nobody can read may still be wanted.
+            Ok(_) | Err(_) => orphans(plan),
+        };
+        turn.plans.iter().flat_map(of).collect()
+    }
 }
 
-fn found(turn: &Turn) -> Vec<Orphan> {
-    turn.plans.values().flat_map(|plan| orphans(plan)).collect()
+/// Nobody is at work, so nothing is being removed.
+fn not_yet(orphan: Orphan) -> Orphan {
+    if orphan.result != "removing" {
+        return orphan;
+    }
+    Orphan {
+        result: "reported".to_owned(),
+        message: Some("no controller is at work here; `argus orphans --clean` removes it".to_owned()),
+        ..orphan
+    }
 }
 
 /// Whatever else the brain would do, a controller does.

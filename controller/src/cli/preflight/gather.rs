@@ -9,7 +9,8 @@ use argus_backend::{Backend as _, SURVEY};
 use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
-use argus_core::preflight::{self, Fact, Facts, Image, Orphan, Policy, Port};
+use argus_core::preflight::{Fact, Facts, Image, Policy, Port};
+use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::identity;
 use argus_reconciler::reconciler::Remembered;
@@ -18,9 +19,8 @@ use argus_reconciler::state::StateDir;
 use argus_reconciler::surveyor;
 use argus_reconciler::wishes::Desires;
 
-use crate::cli::engine::Eyes;
-use crate::cli::reading;
 use crate::cli::status::{is_alive, peek};
+use crate::cli::{orphans, reading};
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::wire;
@@ -67,7 +67,7 @@ impl Place {
             (Fact::Unknown(why()), Fact::Unknown(why()), Fact::Unknown(why()))
         } else {
             tokio::join!(
-                within(self.orphans(&wanted)),
+                within(self.orphans()),
                 within(self.ports(&wanted)),
                 within(self.images(&wanted)),
             )
@@ -85,30 +85,7 @@ impl Place {
 
     /// What a controller with this state would want; why that is not known.
     pub(in crate::cli) async fn wanted(&self) -> Wanted {
-        let (settings, identity) = (self.settings.clone(), self.identity.clone());
-        let remembered: Remembered = peek(&self.state.memory_json());
-        let kept: Kept = peek(&self.state.book_json());
-        let read =
-            tokio::task::spawn_blocking(move || reading::folder(&settings, &settings.specs, &identity, kept));
-        let book: SpecBook = match tokio::time::timeout(MANY, read).await {
-            Ok(Ok(Ok(book))) => book,
-            Ok(Ok(Err(_)) | Err(_)) => return Err("the specs cannot be read".to_owned()),
-            Err(_) => return Err(format!("the specs were not read within {} s", MANY.as_secs())),
-        };
-        if let Some(why) = &book.unavailable {
-            return Err(why.clone());
-        }
-        let standing = remembered.wishes.standing(&book);
-        let mut wanted = standing.unwrap_or_else(|| book.environments.clone());
-        // What a controller gives its grace is wanted until then; without one nobody counts the time.
-        if !is_alive(&self.state) {
-            let gone = |env: &EnvName| {
-                let file = book.file_of(env);
-                file.is_some_and(|(_, entry)| entry.gone_since.is_some())
-            };
-            wanted.retain(|env, _| !gone(env));
-        }
-        Ok(wanted)
+        wanted(&self.settings, &self.state, &self.identity).await
     }
 
     async fn journal(&self) -> Fact<Result<(), String>> {
@@ -125,21 +102,10 @@ impl Place {
         }
     }
 
-    async fn orphans(&self, wanted: &Wanted) -> Fact<Vec<Orphan>> {
-        if self.identity.is_empty() {
-            return Fact::Nothing("nothing on the engine is known to be this controller's".to_owned());
-        }
-        let wanted = match wanted {
-            Ok(wanted) => wanted.keys().cloned().collect::<BTreeSet<_>>(),
-            // What nobody can read may still be wanted.
-            Err(why) => return Fact::Unknown(why.clone()),
-        };
-        match Eyes::open(&self.docker, None).await {
-            // Whether other controllers are dead is not known here: what they made is theirs.
-            Ok(eyes) => Fact::Known(preflight::orphans(&eyes.world, &wanted, &self.identity, |_| {
-                false
-            })),
-            Err(_) => Fact::Unknown("the engine gave no list".to_owned()),
+    async fn orphans(&self) -> Fact<Vec<Orphan>> {
+        match orphans::of(&self.settings, &[], None).await {
+            Ok(orphans) => Fact::Known(orphans),
+            Err(failure) => Fact::Unknown(failure.message().to_owned()),
         }
     }
 
@@ -197,6 +163,33 @@ impl Place {
             Err(error) => Fact::Unknown(error.to_string()),
         }
     }
+}
+
+/// What a controller with this state and identity would want; why that is not known.
+pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
+    let (own, identity) = (settings.clone(), identity.to_owned());
+    let remembered: Remembered = peek(&state.memory_json());
+    let kept: Kept = peek(&state.book_json());
+    let read = tokio::task::spawn_blocking(move || reading::folder(&own, &own.specs, &identity, kept));
+    let book: SpecBook = match tokio::time::timeout(MANY, read).await {
+        Ok(Ok(Ok(book))) => book,
+        Ok(Ok(Err(_)) | Err(_)) => return Err("the specs cannot be read".to_owned()),
+        Err(_) => return Err(format!("the specs were not read within {} s", MANY.as_secs())),
+    };
+    if let Some(why) = &book.unavailable {
+        return Err(why.clone());
+    }
+    let standing = remembered.wishes.standing(&book);
+    let mut wanted = standing.unwrap_or_else(|| book.environments.clone());
+    // What a controller gives its grace is wanted until then; without one nobody counts the time.
+    if !is_alive(state) {
+        let gone = |env: &EnvName| {
+            let file = book.file_of(env);
+            file.is_some_and(|(_, entry)| entry.gone_since.is_some())
+        };
+        wanted.retain(|env, _| !gone(env));
+    }
+    Ok(wanted)
 }
 
 /// A service may have its own port.
