@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::ident::EnvName;
 use argus_core::memory::EnvMemory;
-use argus_core::record::Note;
+use argus_core::desired::Accepted;
+use argus_core::record::{Note, controller_story, story};
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment};
 use argus_crds::complaint::Complaint;
 use argus_crds::error::Code;
-use argus_crds::status::{ControllerStatus, EnvironmentStatus};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, Phase};
 use argus_reconciler::specs::{FileEntry, Standing};
 use argus_reconciler::{EnvFiles, Journal, Outlook, StatusView};
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub(crate) struct View {
     round: Mutex<BTreeMap<String, EnvironmentStatus>>,
     shown: watch::Sender<Arc<Shown>>,
     journal: Journal,
+    /// The revisions that were ready in this run: how long that took is told once.
+    ready: Mutex<BTreeSet<(EnvName, String)>>,
 }
 
 impl View {
@@ -46,8 +49,19 @@ impl View {
             about,
             journal,
             round: Mutex::default(),
+            ready: Mutex::default(),
             shown,
         }
+    }
+
+    /// It was not ready with this revision before.
+    fn is_first(&self, env: &EnvName, revision: Option<&str>) -> bool {
+        let Some(revision) = revision else { return false };
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = ready.insert((env.clone(), revision.to_owned()));
+        // Of each environment the last one is enough.
+        ready.retain(|(other, known)| other != env || known == revision);
+        is_first
     }
 }
 
@@ -72,13 +86,24 @@ impl StatusView for View {
     fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
         let previous: Option<EnvironmentStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
         let status = status(env, outlook, previous.as_ref());
-        let before = previous.map(|previous| previous.phase);
+        let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
+            let accepted = outlook.desired.get(env);
+            let took = |accepted: &Arc<Accepted>| outlook.as_of.since(accepted.accepted_at).as_millis();
+            let ready = status.phase == Phase::Ready && self.is_first(env, status.revision.as_deref());
             self.journal.note(Note::Phase {
                 environment: env.clone(),
                 from: before.map_or_else(String::new, |phase| format!("{phase:?}")),
                 to: format!("{:?}", status.phase),
+                revision: status.revision.clone(),
+                after_ms: accepted
+                    .filter(|_| ready)
+                    .map(took)
+                    .and_then(|ms| u64::try_from(ms).ok()),
             });
+        }
+        for note in story(env, previous.as_ref(), &status) {
+            self.journal.note(note);
         }
         let files = EnvFiles {
             json: json(&status),
@@ -94,6 +119,9 @@ impl StatusView for View {
         let environments = std::mem::take(&mut *round);
         let previous: Option<ControllerStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
         let controller = controller::status(outlook, &environments, &self.about, previous.as_ref());
+        for note in controller_story(previous.as_ref(), &controller) {
+            self.journal.note(note);
+        }
         let text = json(&controller);
         self.shown.send_replace(Arc::new(Shown {
             environments,

@@ -1,6 +1,7 @@
 //! The records of the journal: what is to be done, what came of it, and what else happened.
 
 use argus_crds::error::Code;
+use argus_crds::status::{BreakerState, CheckName, CheckResult, PreflightOverall};
 use serde::{Deserialize, Serialize};
 
 use crate::ident::EnvName;
@@ -8,8 +9,11 @@ use crate::outcome::{ActError, Done};
 use crate::plan::{Act, Step, Subject};
 use crate::status::code_of;
 
+mod name;
 mod settle;
+mod story;
 
+pub use story::{controller_story, story};
 pub use settle::{Settlement, settle};
 
 /// The version of the journal's format.
@@ -119,6 +123,129 @@ pub enum Note {
         from: String,
         /// To.
         to: String,
+        /// The revision that it is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<String>,
+        /// Of `Ready`: how long after that revision was accepted, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after_ms: Option<u64>,
+    },
+    /// Something went wrong; the words are in the status.
+    Error {
+        /// Environment; none: it is the controller's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
+        /// Service.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        service: Option<String>,
+        /// Its code.
+        code: Code,
+        /// Its id, as in the status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_id: Option<String>,
+    },
+    /// A service was started again after it failed.
+    Restart {
+        /// Environment.
+        environment: EnvName,
+        /// Service.
+        service: String,
+        /// How often it was, in all.
+        restarts: u32,
+        /// How many of those are new.
+        times: u32,
+        /// What had gone wrong.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<Code>,
+    },
+    /// A service that had failed is well again.
+    Recovered {
+        /// Environment.
+        environment: EnvName,
+        /// Service.
+        service: String,
+    },
+    /// A service is not tried any more.
+    GaveUp {
+        /// Environment.
+        environment: EnvName,
+        /// Service.
+        service: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<Code>,
+    },
+    /// A port got another place on the host.
+    Port {
+        /// Environment.
+        environment: EnvName,
+        /// Service.
+        service: String,
+        /// In the container.
+        container_port: u16,
+        /// Where it was, or was wanted.
+        from: u16,
+        /// Where it is.
+        to: u16,
+    },
+    /// A circuit breaker changed its state.
+    Circuit {
+        /// Environment; none: it is the engine's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        environment: Option<EnvName>,
+        /// `closed`, `open` or `halfOpen`.
+        to: BreakerState,
+        /// How often it opened.
+        openings: u64,
+    },
+    /// What a dead controller left was found.
+    Orphan {
+        /// `container`, `network` or `volume`.
+        what: String,
+        /// The engine's id.
+        id: String,
+        /// Its name.
+        name: String,
+        /// The project on its label.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        project: Option<String>,
+    },
+    /// What was found is gone.
+    OrphanGone {
+        /// `container`, `network` or `volume`.
+        what: String,
+        /// The engine's id.
+        id: String,
+    },
+    /// Some of what was found is to be removed now, or all of that is done.
+    Cleanup {
+        /// It begins.
+        begins: bool,
+        /// How many.
+        orphans: u64,
+    },
+    /// A check of the preflight came to something else.
+    Check {
+        /// Which.
+        check: CheckName,
+        /// What it came to.
+        result: CheckResult,
+    },
+    /// All checks together came to something else.
+    Preflight {
+        /// What.
+        overall: PreflightOverall,
+    },
+    /// It was looked at who reaches whom.
+    Connectivity {
+        /// Environment.
+        environment: EnvName,
+        /// Everybody reaches everybody.
+        verified: bool,
+        /// How many links were looked at.
+        links: u64,
+        /// How many of them do not work.
+        broken: u64,
     },
     /// A person or an agent commanded something.
     Command {

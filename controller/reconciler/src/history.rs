@@ -3,6 +3,7 @@
 pub mod aside;
 pub(crate) mod chronicle;
 pub(crate) mod desk;
+pub mod feed;
 pub mod journal;
 pub mod line;
 pub(crate) mod opening;
@@ -10,5 +11,6 @@ pub mod recovery;
 pub mod segment;
 
 pub use aside::Aside;
+pub use feed::{Feed, Page};
 pub use journal::{Health, Journal};
 pub use recovery::Recovery;

@@ -8,6 +8,7 @@ use argus_core::time::Timestamp;
 use tokio::sync::{oneshot, watch};
 
 use super::aside;
+use super::feed::Feed;
 use super::journal::Health;
 use super::line::sealed;
 use super::segment::{Past, Segment};
@@ -53,6 +54,9 @@ pub(crate) struct Desk {
     health: watch::Sender<Health>,
     /// What was to be put aside at start and could not be.
     stuck: Vec<PathBuf>,
+    feed: Feed,
+    /// Numbered, and not on disk yet.
+    fresh: Vec<Record>,
 }
 
 impl Desk {
@@ -63,8 +67,11 @@ impl Desk {
         limit: u64,
         past: &Past,
         health: watch::Sender<Health>,
+        feed: Feed,
     ) -> Self {
         Self {
+            feed,
+            fresh: Vec::new(),
             segment,
             run,
             next: past.next.max(1),
@@ -208,7 +215,10 @@ impl Desk {
         let known = self.health.borrow().unwritable.clone();
         let written = match known {
             // What cannot be written is looked at now and then, not with every line.
-            Some(why) => Err(why),
+            Some(why) => {
+                self.fresh.clear();
+                Err(why)
+            }
             None => self.put(lines, sync),
         };
         let Err(why) = &written else { return written };
@@ -227,6 +237,15 @@ impl Desk {
     }
 
     fn put(&mut self, lines: &str, sync: bool) -> Result<(), String> {
+        let fresh = std::mem::take(&mut self.fresh);
+        let put = self.put_down(lines, sync);
+        if put.is_ok() {
+            self.feed.publish(fresh);
+        }
+        put
+    }
+
+    fn put_down(&mut self, lines: &str, sync: bool) -> Result<(), String> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -264,6 +283,7 @@ impl Desk {
         };
         // Our own types have text keys and no foreign serializers: they can always be written.
         let text = serde_json::to_string(&record).unwrap_or_default();
+        self.fresh.push(record);
         (seq, sealed(&text) + "\n")
     }
 }

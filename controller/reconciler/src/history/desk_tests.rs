@@ -18,7 +18,8 @@ fn place(limit: u64) -> Place {
     let dir = tempfile::tempdir().unwrap();
     let segment = Segment::at(dir.path().join("journal.jsonl"));
     let (sender, health) = watch::channel(Health::default());
-    let desk = Desk::new(segment, "RUN".to_owned(), limit, &Past::default(), sender);
+    let feed = Feed::new(dir.path().join("journal.jsonl"), 0);
+    let desk = Desk::new(segment, "RUN".to_owned(), limit, &Past::default(), sender, feed);
     Place { dir, desk, health }
 }
 
@@ -189,4 +190,35 @@ fn incidents_are_kept_by_number() {
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
     assert!(folder.join("19.json").exists() && folder.join("README").exists());
+}
+
+#[tokio::test]
+async fn who_reads_along_gets_every_record_once_from_memory_or_from_the_files() {
+    // Small files, so that most of a storm is in rotated ones and the oldest in none.
+    let mut place = place(256 * 1024);
+    let feed = place.desk.feed.clone();
+    for _ in 0..20 {
+        let said = || Order::Say {
+            at: NOW,
+            entry: Box::new(Entry::Note(Note::Stop)),
+        };
+        place.desk.carry_out((0..500).map(|_| said()).collect());
+    }
+    let newest = *feed.newest().borrow();
+    assert_eq!(newest, 10_000);
+    let (mut last, mut told, mut missed) = (0, 0, 0);
+    while last < newest {
+        let page = feed.after(last, 300).await;
+        missed += page.missed;
+        assert!(page.records.len() <= 300 && !page.records.is_empty());
+        let mut expected = last + 1 + page.missed;
+        for record in &page.records {
+            assert_eq!(record.seq, expected);
+            expected += 1;
+        }
+        told += page.records.len() as u64;
+        last = expected - 1;
+    }
+    assert_eq!(told + missed, 10_000, "what is gone is counted");
+    assert_eq!(feed.after(newest, 300).await, crate::history::Page::default());
 }

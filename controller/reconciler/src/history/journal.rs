@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::aside;
 use super::desk::{Desk, Order};
+use super::feed::Feed;
 use super::segment::{Past, Segment};
 use crate::clock::Clock;
 use crate::history::Aside;
@@ -44,6 +45,7 @@ pub struct Journal {
     orders: mpsc::Sender<Order>,
     health: watch::Receiver<Health>,
     dropped: Arc<AtomicU64>,
+    feed: Feed,
     clock: Clock,
 }
 
@@ -79,11 +81,13 @@ pub fn open(path: &Path, run: &str, clock: Clock, limit: u64) -> (Journal, Write
     let (health, seen) = watch::channel(Health::default());
     // Bounded: an intent waits for room, everything else is dropped and counted where there is none.
     let (sender, orders) = mpsc::channel(WAITING);
-    let desk = Desk::new(segment, run.to_owned(), limit, &past, health);
+    let feed = Feed::new(path.to_path_buf(), past.next.saturating_sub(1));
+    let desk = Desk::new(segment, run.to_owned(), limit, &past, health, feed.clone());
     let journal = Journal {
         orders: sender,
         health: seen.clone(),
         dropped: Arc::default(),
+        feed,
         clock,
     };
     let writer = Writer {
@@ -100,6 +104,11 @@ impl Journal {
     /// Whether it can be written, as it changes.
     pub fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
+    }
+
+    /// What is written, for those who read along.
+    pub fn feed(&self) -> Feed {
+        self.feed.clone()
     }
 
     /// How many lines were dropped because too many waited.

@@ -209,6 +209,32 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     path.with_extension(format!("{number}.jsonl"))
 }
 
+/// Records of the journal at this path that come after one number and before another, oldest first, `most` at most; what
+/// cannot be read is not there.
+pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<Record> {
+    let older = (1..=KEPT).rev().map(|number| numbered(path, number));
+    let mut last = after;
+    let mut found = Vec::new();
+    for file in older.chain([path.to_path_buf()]) {
+        let Ok(bytes) = fs::read(file) else { continue };
+        for line in bytes.split(|byte| *byte == b'\n').filter(|line| line::is_sound(line)) {
+            let Ok(record) = serde_json::from_slice::<Record>(line) else {
+                continue;
+            };
+            // Open intents come along into a new file, and have been told.
+            if record.seq <= last || record.seq >= before {
+                continue;
+            }
+            if found.len() == most {
+                return found;
+            }
+            last = record.seq;
+            found.push(record);
+        }
+    }
+    found
+}
+
 /// What the lines say, and up to which byte they are to be kept.
 fn understood(bytes: &[u8]) -> (Past, usize) {
     let mut past = Past::default();

@@ -1,0 +1,89 @@
+//! What a record is called where events have names: those of the Node tool where it has one.
+
+use argus_crds::error::Code;
+use argus_crds::status::BreakerState;
+
+use super::{Entry, Note, Record};
+use crate::ident::EnvName;
+
+impl Record {
+    /// Its name as an event.
+    pub fn name(&self) -> &'static str {
+        match &self.entry {
+            Entry::Intent(_) => "intent",
+            Entry::Result { .. } => "result",
+            Entry::Note(note) => note.name(),
+        }
+    }
+
+    /// The environment it is about; none: it is the controller's.
+    pub fn environment(&self) -> Option<&EnvName> {
+        match &self.entry {
+            Entry::Intent(intent) => intent.environment.as_ref(),
+            Entry::Result { environment, .. } => environment.as_ref(),
+            Entry::Note(note) => note.environment(),
+        }
+    }
+}
+
+impl Note {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Start { .. } => "start",
+            Self::Stop => "stop",
+            Self::Mode { .. } => "mode",
+            Self::Phase { .. } => "phase",
+            Self::Error {
+                code: Code::PortConflict,
+                ..
+            } => "port_conflict",
+            Self::Error { .. } => "error",
+            Self::Restart { .. } => "restart_attempt",
+            Self::Recovered { .. } => "restart_success",
+            Self::GaveUp { .. } => "restart_exhausted",
+            Self::Port { .. } => "port_reassigned",
+            Self::Circuit { to, .. } => match to {
+                BreakerState::Closed => "circuit_closed",
+                BreakerState::Open => "circuit_open",
+                BreakerState::HalfOpen => "circuit_half_open",
+            },
+            Self::Orphan { .. } => "orphan_found",
+            Self::OrphanGone { .. } => "cleanup_resource",
+            Self::Cleanup { begins: true, .. } => "cleanup_start",
+            Self::Cleanup { begins: false, .. } => "cleanup_end",
+            Self::Check { .. } => "preflight_check",
+            Self::Preflight { .. } => "preflight_end",
+            Self::Connectivity { verified: true, .. } => "network_verified",
+            Self::Connectivity { verified: false, .. } => "network_check",
+            Self::Command { .. } => "command",
+            Self::Settled { .. } => "settled",
+            Self::Writable => "writable",
+            Self::Resumed => "resumed",
+        }
+    }
+
+    fn environment(&self) -> Option<&EnvName> {
+        match self {
+            Self::Phase { environment, .. }
+            | Self::Restart { environment, .. }
+            | Self::Recovered { environment, .. }
+            | Self::GaveUp { environment, .. }
+            | Self::Port { environment, .. }
+            | Self::Connectivity { environment, .. } => Some(environment),
+            Self::Error { environment, .. }
+            | Self::Circuit { environment, .. }
+            | Self::Command { environment, .. } => environment.as_ref(),
+            Self::Start { .. }
+            | Self::Stop
+            | Self::Mode { .. }
+            | Self::Orphan { .. }
+            | Self::OrphanGone { .. }
+            | Self::Cleanup { .. }
+            | Self::Check { .. }
+            | Self::Preflight { .. }
+            | Self::Settled { .. }
+            | Self::Writable
+            | Self::Resumed => None,
+        }
+    }
+}
