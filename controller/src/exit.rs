@@ -119,6 +119,19 @@ impl Failure {
         }
     }
 
+    /// The error in it, for those who show it otherwise; a hint of its own is among the details.
+    pub(crate) fn into_error(self) -> StructuredError {
+        match self {
+            Self::Error {
+                error,
+                hint: Some(hint),
+                ..
+            } if error.details.is_none() => error.details(serde_json::json!({ "hint": hint })),
+            Self::Error { error, .. } => *error,
+            Self::BrokenPipe => StructuredError::new(Code::Internal, "nobody reads"),
+        }
+    }
+
     /// The same failure with another exit code.
     pub(crate) fn exit(self, exit: Exit) -> Self {
         match self {

@@ -6,6 +6,7 @@ mod http;
 mod live;
 mod service;
 mod settings;
+mod surface;
 mod telemetry;
 mod view;
 mod wire;

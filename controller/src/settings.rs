@@ -1,13 +1,17 @@
 //! What can be set: by flag, else by variable, else by `argus.toml`, else as it is by default.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use argus_crds::error::Code;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure};
+
+/// Where Prometheus and agents find a controller.
+const PORT: u16 = 9470;
 
 /// Options that every command takes.
 #[derive(Debug, Clone, Default, Args)]
@@ -46,6 +50,56 @@ pub(crate) struct SpecOptions {
     pub(crate) publish_address: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) admission: AdmissionOptions,
+}
+
+/// Where HTTP is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Listen {
+    /// On the socket in the state directory only.
+    Off,
+    /// On an address as well.
+    At(SocketAddr),
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))
+    }
+}
+
+impl Listen {
+    /// The address, where there is one.
+    pub(crate) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Off => None,
+            Self::At(at) => Some(at),
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        // A port alone is one on loopback.
+        let port = text.strip_prefix(':').unwrap_or(text).parse().ok();
+        let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let at = local.or_else(|| text.parse().ok());
+        at.map(Self::At)
+            .ok_or_else(|| "must be `ADDRESS:PORT`, a port, or `off`".to_owned())
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
 }
 
 /// Options of admission.
@@ -97,6 +151,7 @@ struct File {
     env_allow: Option<Vec<String>>,
     allow_mount: Option<Vec<PathBuf>>,
     log_format: Option<LogFormat>,
+    listen: Option<Listen>,
 }
 
 /// What holds.
@@ -110,6 +165,7 @@ pub(crate) struct Settings {
     pub(crate) env_allow: Vec<String>,
     pub(crate) allow_mount: Vec<PathBuf>,
     pub(crate) log_format: LogFormat,
+    pub(crate) listen: Option<SocketAddr>,
 }
 
 impl Settings {
@@ -151,6 +207,7 @@ impl Settings {
             strict: strict.or(file.strict).unwrap_or(false),
             env_allow: listed(env_allow, file.env_allow),
             allow_mount: mounts,
+            listen: file.listen.unwrap_or_default().address(),
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
         })
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::memory::EnvMemory;
-use argus_core::desired::Accepted;
 use argus_core::record::{Note, controller_story, story};
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment};
 use argus_crds::complaint::Complaint;

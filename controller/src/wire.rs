@@ -1,29 +1,30 @@
 //! Joins everything: settings, engine, controller, what people see.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use argus_backend::{About as EngineAbout, Backend as _};
 use argus_core::outcome::ActError;
 use argus_core::status::code_of;
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::Mode;
 use argus_docker::{Docker, Endpoint};
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::StateError;
-use argus_reconciler::supervise::{Importance, watchdog};
-use argus_reconciler::{Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook, TaskDied};
+use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
+use argus_reconciler::{Controller, Deadlines, Outlook, TaskDied};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::Times;
 use crate::cli::{output, reading};
 use crate::exit::{Exit, Failure, chain};
-use crate::http::{self, Commands};
+use crate::http::{self, Guard};
 use crate::live::{self, screen::Screen};
 use crate::service;
 use crate::settings::Settings;
+use crate::surface::{self, Own, Surface};
 use crate::view::{About, Shown, View};
 
 /// The engine that the settings name; nothing is connected yet.
@@ -75,19 +76,27 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
 
     let (to_show, shown) = watch::channel(Arc::<Shown>::default());
     let (answers, engine) = watch::channel(None);
+    let (listening, http) = watch::channel(None);
     let about = About {
         started_at: clock::now(),
         specs: settings.specs.clone(),
         endpoint: endpoint.clone(),
         engine,
+        http,
     };
+    let feed = controller.journal().feed();
     let view = View::new(about, to_show, controller.journal());
     let (handle, running) = controller.start(docker.clone(), Arc::new(view));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
-    supervisor.spawn("http", Importance::Useful, {
-        let (commands, stop, socket) = (Arc::new(Told(handle.clone())), stop.clone(), http::socket(&state));
-        move || serve(socket.clone(), commands.clone(), stop.clone())
-    });
+    let surface = Surface::here(
+        settings.clone(),
+        Own {
+            handle: handle.clone(),
+            shown: shown.clone(),
+            feed,
+        },
+    );
+    start_http(supervisor, &surface, &settings, &listening, &stop);
     supervisor.spawn_once(
         "about",
         Importance::Useful,
@@ -165,10 +174,52 @@ async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
         .filter(|ip| !ip.is_loopback())
 }
 
-async fn serve(socket: std::path::PathBuf, commands: Arc<Told>, stop: tokio_util::sync::CancellationToken) {
-    if let Err(error) = http::serve(socket.clone(), commands, stop).await {
-        tracing::error!(socket = %socket.display(), error = chain(&error), "cannot serve commands");
-    }
+/// On the socket in the state directory always, on an address where there is to be one.
+fn start_http(
+    supervisor: &Supervisor,
+    surface: &Surface,
+    settings: &Settings,
+    listening: &watch::Sender<Option<SocketAddr>>,
+    stop: &CancellationToken,
+) {
+    let path = surface::socket(surface.state());
+    supervisor.spawn("http-socket", Importance::Useful, {
+        let (surface, stop) = (surface.clone(), stop.clone());
+        move || {
+            let app = http::routes(surface.clone(), Guard::Socket, stop.clone());
+            let (path, stop) = (path.clone(), stop.clone());
+            async move {
+                if let Err(error) = http::listen::socket(path.clone(), app, stop).await {
+                    tracing::error!(socket = %path.display(), error = chain(&error), "cannot serve commands");
+                }
+            }
+        }
+    });
+    let Some(wanted) = settings.listen else { return };
+    let token = match http::token(surface.state()) {
+        Ok(token) => token,
+        Err(error) => {
+            tracing::error!(
+                error = chain(&error),
+                "cannot make the token; HTTP is on the socket only"
+            );
+            return;
+        }
+    };
+    supervisor.spawn("http", Importance::Useful, {
+        let (surface, stop, listening) = (surface.clone(), stop.clone(), listening.clone());
+        move || {
+            let (surface, stop, token) = (surface.clone(), stop.clone(), token.clone());
+            let app = {
+                let stop = stop.clone();
+                move |at| {
+                    let token = token.clone();
+                    http::routes(surface.clone(), Guard::Address { at, token }, stop.clone())
+                }
+            };
+            http::listen::address(wanted, app, listening.clone(), stop)
+        }
+    });
 }
 
 /// Asks the engine who it is, each time it comes within reach.
@@ -196,33 +247,5 @@ async fn ask_about(
         {
             return;
         }
-    }
-}
-
-/// What is told over HTTP, on its way to the reconciler.
-struct Told(Handle);
-
-impl Commands for Told {
-    async fn obey(&self, command: Command) -> Result<Answer, StructuredError> {
-        self.0.send(command).await.map_err(|error| refusal(&error))
-    }
-
-    fn mode(&self) -> (Mode, Option<String>) {
-        let outlook = self.0.outlook();
-        (outlook.mode, outlook.mode_reason())
-    }
-}
-
-fn refusal(error: &CommandError) -> StructuredError {
-    match error {
-        CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string()).retry_after(1),
-        CommandError::Stopped => StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]),
-        CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
-            .suggest(&[])
-            .environment(env.as_str()),
-        CommandError::NotKept(_) | CommandError::Safe(_) => {
-            StructuredError::new(Code::JournalUnwritable, error.to_string())
-        }
-        CommandError::Refused(why) => StructuredError::new(Code::PrereqMissing, why).suggest(&[]),
     }
 }

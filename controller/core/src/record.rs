@@ -13,8 +13,8 @@ mod name;
 mod settle;
 mod story;
 
-pub use story::{controller_story, story};
 pub use settle::{Settlement, settle};
+pub use story::{controller_story, story};
 
 /// The version of the journal's format.
 pub const JOURNAL_VERSION: u32 = 1;

@@ -70,25 +70,14 @@ impl Evidence {
     }
 
     fn show(&self, state: &StateDir, kept: &Kept) -> Result<(), Failure> {
-        let (env, service) = (&kept.facts.environment, &kept.facts.service);
-        let mut endings = ending::known(state, status::one(state, env)?.as_ref(), env, service);
-        let ending = endings.remove(&kept.facts.incarnation);
-        let ending = ending.or_else(|| Ending::kept(&kept.facts));
-        let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
-        let (stderr, stdout) = (last(&stderr, self.tail), last(&stdout, self.tail));
-        let value = || {
-            let mut value = row(kept, ending.as_ref());
-            value["questions"] = json!(kept.facts.questions);
-            value["missing"] = json!(kept.facts.missing);
-            value["stderr"] = json!(stderr);
-            value["stdout"] = json!(stdout);
-            value
-        };
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&value()),
-            Format::Yaml => output::yaml(&value()),
+            Format::Json => output::json(&told(state, kept, self.tail)?),
+            Format::Yaml => output::yaml(&told(state, kept, self.tail)?),
             Format::Name => output::data(&format!("{}\n", kept.facts.incarnation)),
             Format::Table | Format::Wide => {
+                let ending = ending_of(state, kept)?;
+                let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
+                let (stderr, stdout) = (last(&stderr, self.tail), last(&stdout, self.tail));
                 let mut text = facts(kept, ending.as_ref());
                 self.section(&mut text, "Stderr", kept.facts.stderr_lines, stderr);
                 self.section(&mut text, "Stdout", kept.facts.stdout_lines, stdout);
@@ -149,6 +138,24 @@ impl Evidence {
             }
         }
     }
+}
+
+/// All that is kept of a run, with the last lines of its streams, for programs.
+pub(crate) fn told(state: &StateDir, kept: &Kept, tail: usize) -> Result<Value, Failure> {
+    let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
+    let mut value = row(kept, ending_of(state, kept)?.as_ref());
+    value["questions"] = json!(kept.facts.questions);
+    value["missing"] = json!(kept.facts.missing);
+    value["stderr"] = json!(last(&stderr, tail));
+    value["stdout"] = json!(last(&stdout, tail));
+    Ok(value)
+}
+
+fn ending_of(state: &StateDir, kept: &Kept) -> Result<Option<Ending>, Failure> {
+    let (env, service) = (&kept.facts.environment, &kept.facts.service);
+    let mut endings = ending::known(state, status::one(state, env)?.as_ref(), env, service);
+    let ending = endings.remove(&kept.facts.incarnation);
+    Ok(ending.or_else(|| Ending::kept(&kept.facts)))
 }
 
 const LIST: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];

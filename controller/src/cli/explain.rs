@@ -47,11 +47,13 @@ impl Explain {
     }
 }
 
-fn all() -> Value {
+/// All codes, for programs.
+pub(crate) fn all() -> Value {
     Code::ALL.iter().map(|code| value(*code)).collect()
 }
 
-fn value(code: Code) -> Value {
+/// What a code means, for programs.
+pub(crate) fn value(code: Code) -> Value {
     let about = code.about();
     json!({
         "code": code,

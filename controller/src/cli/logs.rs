@@ -6,6 +6,7 @@ use argus_core::observed::World;
 use argus_core::outcome::ActError;
 use argus_crds::error::Code;
 use argus_crds::status::{ServiceState, ServiceStatus};
+use argus_docker::Docker;
 use argus_reconciler::state::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
@@ -83,26 +84,9 @@ impl Logs {
     }
 
     async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
-        let docker = wire::docker(settings)?;
         let state = StateDir::at(settings.state.clone());
-        breaker::guard(&state)?;
-        let mut sources = known(&state, env, service)?;
-        if sources.is_empty() {
-            sources = labelled(&Eyes::open(&docker, None).await?.world, env, service);
-        }
-        if sources.is_empty() {
-            let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
-            let hint = if status::one(&state, env)?.is_some() {
-                format!("`argus get {env}` shows its services")
-            } else {
-                status::LIST.to_owned()
-            };
-            return Err(
-                Failure::of(Code::PrereqMissing, format!("`{of}` has no container"))
-                    .exit(Exit::Unexpected)
-                    .hint(hint),
-            );
-        }
+        let docker = wire::docker(settings)?;
+        let sources = sources(&docker, &state, env, service).await?;
         if let (Some(service), [(_, id)]) = (service, sources.as_slice()) {
             say_what_is_kept(&state, env, service, Some(id));
         }
@@ -135,6 +119,58 @@ impl Logs {
         }
         Ok(())
     }
+}
+
+/// The last lines of what the containers of an environment, or of one service, wrote, each with its service.
+pub(crate) async fn tail(
+    settings: &Settings,
+    env: &str,
+    service: Option<&str>,
+    lines: u32,
+) -> Result<Vec<(String, LogLine)>, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let docker = wire::docker(settings)?;
+    let query = LogQuery {
+        tail: Some(lines),
+        ..LogQuery::default()
+    };
+    let mut told = Vec::new();
+    for (name, id) in sources(&docker, &state, env, service).await? {
+        let mut written = docker.logs(&id, query.clone());
+        while let Some(line) = written.next().await {
+            let line = line.map_err(|error| wire::engine_failure("cannot read logs", &error))?;
+            told.push((name.clone(), line));
+        }
+    }
+    Ok(told)
+}
+
+/// The containers, by the status file, else by their labels.
+async fn sources(
+    docker: &Docker,
+    state: &StateDir,
+    env: &str,
+    service: Option<&str>,
+) -> Result<Vec<Source>, Failure> {
+    breaker::guard(state)?;
+    let mut sources = known(state, env, service)?;
+    if sources.is_empty() {
+        sources = labelled(&Eyes::open(docker, None).await?.world, env, service);
+    }
+    if sources.is_empty() {
+        let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
+        let hint = if status::one(state, env)?.is_some() {
+            format!("`argus get {env}` shows its services")
+        } else {
+            status::LIST.to_owned()
+        };
+        return Err(
+            Failure::of(Code::PrereqMissing, format!("`{of}` has no container"))
+                .exit(Exit::Unexpected)
+                .hint(hint),
+        );
+    }
+    Ok(sources)
 }
 
 /// A container that was made anew says nothing of the run that failed: where that is kept is told.

@@ -36,7 +36,7 @@ pub(crate) struct Preflight {
 impl Preflight {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let found = super::block_on(self.look(&settings))?;
+        let found = super::block_on(look(&settings, &self.skip, self.fix))?;
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&found)?,
             Format::Yaml => output::yaml(&found)?,
@@ -45,39 +45,44 @@ impl Preflight {
         }
         Ok(exit(&found))
     }
-
-    async fn look(&self, settings: &Settings) -> Result<PreflightReport, Failure> {
-        let begun = clock::now();
-        let ground = Place::of(settings)?;
-        let (facts, policy) = Box::pin(ground.facts()).await;
-        let mut found = self.report(&facts, &policy);
-        if self.fix && !self.skip.contains(&CheckName::Orphans) {
-            let fixed = fix::orphans(settings, &facts).await?;
-            if !fixed.is_empty() {
-                let (facts, policy) = Box::pin(ground.facts()).await;
-                let before = found;
-                found = PreflightReport {
-                    before: Some(PreflightBefore {
-                        overall: before.overall,
-                        checks: before.checks,
-                        as_of: before.as_of,
-                    }),
-                    fixed,
-                    ..self.report(&facts, &policy)
-                };
-            }
-        }
-        found.took_ms = u64::try_from(clock::now().since(begun).as_millis()).ok();
-        Ok(found)
-    }
-
-    fn report(&self, facts: &Facts, policy: &Policy) -> PreflightReport {
-        let now = clock::now();
-        report(verdicts(facts, policy, &self.skip, now), now)
-    }
 }
 
-fn check_name(text: &str) -> Result<CheckName, String> {
+/// Looks at everything but what is skipped; mends what is safe to mend, if that is wanted, and looks again.
+pub(crate) async fn look(
+    settings: &Settings,
+    skip: &[CheckName],
+    mend: bool,
+) -> Result<PreflightReport, Failure> {
+    let begun = clock::now();
+    let ground = Place::of(settings)?;
+    let told = |facts: &Facts, policy: &Policy| {
+        let now = clock::now();
+        report(verdicts(facts, policy, skip, now), now)
+    };
+    let (facts, policy) = Box::pin(ground.facts()).await;
+    let mut found = told(&facts, &policy);
+    if mend && !skip.contains(&CheckName::Orphans) {
+        let fixed = fix::orphans(settings, &facts).await?;
+        if !fixed.is_empty() {
+            let (facts, policy) = Box::pin(ground.facts()).await;
+            let before = found;
+            found = PreflightReport {
+                before: Some(PreflightBefore {
+                    overall: before.overall,
+                    checks: before.checks,
+                    as_of: before.as_of,
+                }),
+                fixed,
+                ..told(&facts, &policy)
+            };
+        }
+    }
+    found.took_ms = u64::try_from(clock::now().since(begun).as_millis()).ok();
+    Ok(found)
+}
+
+/// A check by its name.
+pub(crate) fn check_name(text: &str) -> Result<CheckName, String> {
     let found = CheckName::ALL.iter().find(|name| name.as_str() == text);
     found.copied().ok_or_else(|| {
         let names: Vec<&str> = CheckName::ALL.iter().map(|name| name.as_str()).collect();

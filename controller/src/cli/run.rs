@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::exit::{Exit, Failure};
 use crate::live::screen::Screen;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Listen, Options, Settings, SpecOptions};
 use crate::{telemetry, wire};
 
 #[derive(Debug, Args)]
@@ -15,6 +15,9 @@ pub(crate) struct Run {
     specs: SpecOptions,
     #[command(flatten)]
     times: Times,
+    /// Where to listen for HTTP: an address, a port of loopback, or `off` [default: 127.0.0.1:9470]
+    #[arg(long, env = "ARGUS_LISTEN", value_name = "ADDRESS")]
+    listen: Option<Listen>,
 }
 
 /// How long things may take.
@@ -69,7 +72,10 @@ fn quick(text: &str) -> Result<Duration, String> {
 
 impl Run {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &self.specs)?;
+        let mut settings = Settings::resolve(options, &self.specs)?;
+        if let Some(listen) = self.listen {
+            settings.listen = listen.address();
+        }
         let screen = Screen::of_terminal();
         // Where the table tells the story, the log only tells what is wrong.
         let usual = if screen.is_some() { "warn" } else { "info" };

@@ -127,7 +127,7 @@ pub(crate) fn say_if_alone(state: &StateDir) {
 /// Says on stderr that a controller does nothing; it is asked, for on a full disk the files stay as they were.
 fn say_if_safe(state: &StateDir) {
     let asked = super::block_on(async {
-        let answer = client::get(&crate::http::socket(state), crate::http::HEALTH).await;
+        let answer = client::get(&crate::surface::socket(state), crate::http::HEALTH).await;
         Ok(answer.ok())
     });
     let Ok(Some(answer)) = asked else { return };
@@ -145,7 +145,7 @@ fn say_if_safe(state: &StateDir) {
 
 /// Whether a controller answers on this state directory.
 pub(crate) fn is_alive(state: &StateDir) -> bool {
-    match UnixStream::connect(crate::http::socket(state)) {
+    match UnixStream::connect(crate::surface::socket(state)) {
         Ok(_) => true,
         // Another user's: its process tells.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -13,7 +13,7 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 /// Tells a running controller to do something.
 pub(crate) async fn tell(state: &StateDir, command: &Command) -> Result<Answer, ClientError> {
-    let answer = client::post(&crate::http::socket(state), crate::http::ACTIONS, command).await?;
+    let answer = client::post(&crate::surface::socket(state), crate::http::ACTIONS, command).await?;
     serde_json::from_slice(&answer).map_err(|error| ClientError::Broken(error.to_string()))
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Why {
 /// What is told, for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
+pub(crate) struct Told<'a> {
     environment: &'a str,
     phase: argus_crds::status::Phase,
     as_of: &'a str,
@@ -66,21 +66,7 @@ impl Why {
         let state = StateDir::at(settings.state);
         status::say_if_alone(&state);
         let status = status::existing(&state, &env)?;
-        let chains = match &service {
-            Some(name) => {
-                let row = status.services.iter().find(|row| row.name == *name);
-                let row = row.ok_or_else(|| kept::no_service(&status, name))?;
-                vec![chain::of(&state, &status, row)]
-            }
-            None => of_all(&state, &status),
-        };
-        let told = Told {
-            environment: &status.environment,
-            phase: status.phase,
-            as_of: &status.as_of,
-            restarts: restarts(&status, service.as_deref()),
-            chains,
-        };
+        let told = told(&state, &status, service.as_deref())?;
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&told)?,
             Format::Yaml => output::yaml(&told)?,
@@ -92,6 +78,29 @@ impl Why {
         }
         Ok(Exit::Done)
     }
+}
+
+/// The chains of causes of an environment, or of one service of it.
+pub(crate) fn told<'a>(
+    state: &StateDir,
+    status: &'a EnvironmentStatus,
+    service: Option<&str>,
+) -> Result<Told<'a>, Failure> {
+    let chains = match service {
+        Some(name) => {
+            let row = status.services.iter().find(|row| row.name == *name);
+            let row = row.ok_or_else(|| kept::no_service(status, name))?;
+            vec![chain::of(state, status, row)]
+        }
+        None => of_all(state, status),
+    };
+    Ok(Told {
+        environment: &status.environment,
+        phase: status.phase,
+        as_of: &status.as_of,
+        restarts: restarts(status, service),
+        chains,
+    })
 }
 
 /// The environment's own first; then what waits for no other service, so that who waits for it can point there.

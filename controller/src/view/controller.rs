@@ -1,6 +1,7 @@
 //! `controller.json`: how the controller is.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use argus_backend::About as EngineAbout;
@@ -26,6 +27,8 @@ pub(crate) struct About {
     pub(crate) endpoint: String,
     /// What the engine said when it was asked last.
     pub(crate) engine: watch::Receiver<Option<EngineAbout>>,
+    /// Where it listens for HTTP.
+    pub(crate) http: watch::Receiver<Option<SocketAddr>>,
 }
 
 /// The controller's status.
@@ -71,6 +74,7 @@ pub(super) fn status(
         rejected: rejected(outlook),
         errors: errors(outlook, &orphans, previous),
         orphans,
+        http: about.http.borrow().map(|at| format!("http://{at}")),
         ..ControllerStatus::default()
     };
     let same = previous.is_some_and(|previous| {

@@ -14,7 +14,12 @@ use crate::ident::EnvName;
 /// What happened in an environment, phases apart.
 pub fn story(env: &EnvName, before: Option<&EnvironmentStatus>, after: &EnvironmentStatus) -> Vec<Note> {
     let mut notes = Vec::new();
-    errors(Some(env), &every_error(before), &every_error(Some(after)), &mut notes);
+    errors(
+        Some(env),
+        &every_error(before),
+        &every_error(Some(after)),
+        &mut notes,
+    );
     let nothing = ServiceStatus::default();
     for service in &after.services {
         let old = before.and_then(|before| before.services.iter().find(|old| old.name == service.name));
@@ -116,7 +121,8 @@ fn errors(
 }
 
 fn service_story(env: &EnvName, before: &ServiceStatus, after: &ServiceStatus, notes: &mut Vec<Note>) {
-    let code = |status: &ServiceStatus| -> Option<Code> { status.last_error.as_ref().map(|error| error.code) };
+    let code =
+        |status: &ServiceStatus| -> Option<Code> { status.last_error.as_ref().map(|error| error.code) };
     let times = after.restarts.saturating_sub(before.restarts);
     if times > 0 {
         notes.push(Note::Restart {
@@ -257,7 +263,12 @@ mod tests {
         let back = status(vec![service(ServiceState::Ready, 1, Some("1"))]);
         let names = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<String> {
             let notes = story(&env, before, after);
-            let name = |note: &Note| serde_json::to_value(note).unwrap()["note"].as_str().unwrap().to_owned();
+            let name = |note: &Note| {
+                serde_json::to_value(note).unwrap()["note"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            };
             notes.iter().map(name).collect()
         };
         assert_eq!(names(None, &well), [""; 0]);

@@ -217,7 +217,10 @@ pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<
     let mut found = Vec::new();
     for file in older.chain([path.to_path_buf()]) {
         let Ok(bytes) = fs::read(file) else { continue };
-        for line in bytes.split(|byte| *byte == b'\n').filter(|line| line::is_sound(line)) {
+        for line in bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| line::is_sound(line))
+        {
             let Ok(record) = serde_json::from_slice::<Record>(line) else {
                 continue;
             };

@@ -1,0 +1,170 @@
+//! What is known of environments: as it was written last, so that no answer waits for anything.
+
+use argus_crds::status::{BreakerScope, EnvironmentStatus, ServiceState, ServiceStatus};
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Desk;
+use super::problem::Problem;
+use crate::cli::{evidence as kept_evidence, kept, logs as cli_logs, why as cli_why};
+
+/// How much of something is wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Detail {
+    /// `full`: whole statuses.
+    detail: Option<String>,
+    /// Only those in this phase.
+    phase: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lines {
+    /// The last lines of each stream.
+    tail: Option<u32>,
+    /// Of failed runs, which; the newest without.
+    run: Option<u64>,
+}
+
+/// Lines where nobody says how many.
+const LINES: u32 = 100;
+/// More at once help nobody.
+const MOST_LINES: u32 = 10_000;
+
+pub(super) async fn controller(State(desk): State<Desk>) -> Result<Response, Problem> {
+    let shown = desk.surface.shown()?;
+    Ok(Json(&shown.controller).into_response())
+}
+
+pub(super) async fn list(
+    State(desk): State<Desk>,
+    Query(wanted): Query<Detail>,
+) -> Result<Response, Problem> {
+    let shown = desk.surface.shown()?;
+    let is_wanted = |status: &&EnvironmentStatus| {
+        let phase = format!("{:?}", status.phase);
+        wanted
+            .phase
+            .as_ref()
+            .is_none_or(|wanted| wanted.eq_ignore_ascii_case(&phase))
+    };
+    let all = shown.environments.values().filter(is_wanted);
+    let items: Vec<Value> = match wanted.detail.as_deref() {
+        Some("full") => all.map(|status| json!(status)).collect(),
+        Some("summary") | None => all.map(summary).collect(),
+        Some(other) => {
+            let message = format!("`detail` is `full` or `summary`, and not `{other}`");
+            return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
+        }
+    };
+    Ok(Json(json!({ "items": items })).into_response())
+}
+
+/// An environment in a few words.
+pub(crate) fn summary(status: &EnvironmentStatus) -> Value {
+    let good = |row: &&ServiceStatus| matches!(row.state, ServiceState::Ready | ServiceState::Completed);
+    let ready = status.services.iter().filter(good).count();
+    let mut value = json!({
+        "environment": status.environment,
+        "project": status.project,
+        "phase": status.phase,
+        "revision": status.revision,
+        "ready": ready,
+        "services": status.services.len(),
+        "restarts": status.services.iter().map(|row| row.restarts).sum::<u32>(),
+        "mode": status.mode,
+        "asOf": status.as_of,
+    });
+    if status.stale {
+        value["stale"] = json!(true);
+    }
+    if let Some(error) = status.errors.first() {
+        value["error"] = json!({ "code": error.code, "service": error.service, "message": error.message });
+    }
+    value
+}
+
+pub(super) async fn one(State(desk): State<Desk>, Path(env): Path<String>) -> Result<Response, Problem> {
+    Ok(Json(environment(&desk, &env)?).into_response())
+}
+
+pub(super) async fn why(State(desk): State<Desk>, Path(env): Path<String>) -> Result<Response, Problem> {
+    let status = environment(&desk, &env)?;
+    let told = cli_why::told(desk.surface.state(), &status, None)?;
+    Ok(Json(told).into_response())
+}
+
+pub(super) async fn service(
+    State(desk): State<Desk>,
+    Path((env, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    Ok(Json(row(&desk, &env, &name)?).into_response())
+}
+
+pub(super) async fn logs(
+    State(desk): State<Desk>,
+    Path((env, name)): Path<(String, String)>,
+    Query(lines): Query<Lines>,
+) -> Result<Response, Problem> {
+    row(&desk, &env, &name)?;
+    if lines.run.is_some() {
+        let message = "a failed run's lines are at `…/evidence?run=N`";
+        return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
+    }
+    let tail = lines.tail.unwrap_or(LINES).min(MOST_LINES);
+    let told = Box::pin(cli_logs::tail(desk.surface.settings(), &env, Some(&name), tail)).await?;
+    let stream = |stderr| if stderr { "stderr" } else { "stdout" };
+    let items: Vec<Value> = told
+        .into_iter()
+        .map(|(_, line)| json!({ "stream": stream(line.stderr), "text": line.text }))
+        .collect();
+    Ok(Json(json!({ "items": items })).into_response())
+}
+
+pub(super) async fn evidence(
+    State(desk): State<Desk>,
+    Path((env, name)): Path<(String, String)>,
+    Query(lines): Query<Lines>,
+) -> Result<Response, Problem> {
+    row(&desk, &env, &name)?;
+    let (state, tail) = (desk.surface.state(), lines.tail.unwrap_or(LINES).min(MOST_LINES));
+    let run = kept::chosen(state, &env, &name, lines.run)
+        .map_err(|failure| Problem::from(failure).status(StatusCode::NOT_FOUND))?;
+    let tail = usize::try_from(tail).unwrap_or(usize::MAX);
+    Ok(Json(kept_evidence::told(state, &run, tail)?).into_response())
+}
+
+pub(super) async fn breakers(State(desk): State<Desk>) -> Result<Response, Problem> {
+    let shown = desk.surface.shown()?;
+    let own = |(name, status): (&String, &EnvironmentStatus)| {
+        let breaker = status.breaker.as_ref()?;
+        (breaker.scope == BreakerScope::Environment).then(|| (name.clone(), json!(breaker)))
+    };
+    let environments: Map<String, Value> = shown.environments.iter().filter_map(own).collect();
+    let engine = &shown.controller.breaker;
+    Ok(Json(json!({ "engine": engine, "environments": environments })).into_response())
+}
+
+pub(super) async fn orphans(State(desk): State<Desk>) -> Result<Response, Problem> {
+    let shown = desk.surface.shown()?;
+    Ok(Json(json!({ "items": shown.controller.orphans })).into_response())
+}
+
+fn environment(desk: &Desk, env: &str) -> Result<EnvironmentStatus, Problem> {
+    desk.surface
+        .environment(env)
+        .map_err(|failure| Problem::from(failure).status(StatusCode::NOT_FOUND))
+}
+
+fn row(desk: &Desk, env: &str, name: &str) -> Result<ServiceStatus, Problem> {
+    let status = environment(desk, env)?;
+    let found = status.services.iter().find(|row| row.name == name);
+    found
+        .cloned()
+        .ok_or_else(|| Problem::from(kept::no_service(&status, name)).status(StatusCode::NOT_FOUND))
+}

@@ -1,0 +1,154 @@
+//! What every surface asks of a controller: the one in this process, or the one behind a state directory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::history::Feed;
+use argus_reconciler::state::StateDir;
+use argus_reconciler::{Answer, Command, CommandError, Handle};
+use tokio::sync::watch;
+
+use crate::cli::{status, tell};
+use crate::exit::Failure;
+use crate::settings::Settings;
+use crate::view::Shown;
+
+/// A controller as its surfaces hold it; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Surface {
+    settings: Arc<Settings>,
+    state: StateDir,
+    at: At,
+}
+
+/// Where the controller is.
+#[derive(Debug, Clone)]
+enum At {
+    /// In this process.
+    Here(Box<Own>),
+    #[allow(dead_code, reason = "the MCP server over stdio attaches this way")]
+    /// Behind the state directory, if anywhere: asked over its socket, known by its files.
+    There,
+}
+
+/// What a controller in this process gives its surfaces.
+#[derive(Debug, Clone)]
+pub(crate) struct Own {
+    /// Commands in, outlook out.
+    pub(crate) handle: Handle,
+    /// The statuses as they were written last.
+    pub(crate) shown: watch::Receiver<Arc<Shown>>,
+    /// The journal as it grows.
+    pub(crate) feed: Feed,
+}
+
+#[allow(dead_code, reason = "the MCP server over stdio attaches this way")]
+impl Surface {
+    /// Of the controller in this process.
+    pub(crate) fn here(settings: Settings, own: Own) -> Self {
+        Self {
+            state: StateDir::at(settings.state.clone()),
+            settings: Arc::new(settings),
+            at: At::Here(Box::new(own)),
+        }
+    }
+
+    /// Of whatever controller works on the state directory of these settings.
+    pub(crate) fn there(settings: Settings) -> Self {
+        Self {
+            state: StateDir::at(settings.state.clone()),
+            settings: Arc::new(settings),
+            at: At::There,
+        }
+    }
+
+    /// The settings it was made with.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The state directory.
+    pub(crate) fn state(&self) -> &StateDir {
+        &self.state
+    }
+
+    /// What only the controller's own process has.
+    pub(crate) fn own(&self) -> Option<&Own> {
+        match &self.at {
+            At::Here(own) => Some(own),
+            At::There => None,
+        }
+    }
+
+    /// A controller is at work.
+    pub(crate) fn is_alive(&self) -> bool {
+        match &self.at {
+            At::Here(_) => true,
+            At::There => status::is_alive(&self.state),
+        }
+    }
+
+    /// Answers when a command is taken in and on disk, not when all that follows from it is done.
+    pub(crate) async fn obey(&self, command: Command) -> Result<Answer, Failure> {
+        match &self.at {
+            At::Here(own) => own
+                .handle
+                .send(command)
+                .await
+                .map_err(|error| Failure::new(refusal(&error))),
+            At::There => tell::tell(&self.state, &command).await.map_err(tell::failure),
+        }
+    }
+
+    /// The statuses of everything.
+    pub(crate) fn shown(&self) -> Result<Arc<Shown>, Failure> {
+        match &self.at {
+            At::Here(own) => Ok(own.shown.borrow().clone()),
+            At::There => {
+                let all = status::all(&self.state)?;
+                let environments: BTreeMap<_, _> = all
+                    .into_iter()
+                    .map(|status| (status.environment.clone(), status))
+                    .collect();
+                let controller = status::controller(&self.state)?;
+                Ok(Arc::new(Shown {
+                    environments,
+                    controller: controller.unwrap_or_default(),
+                }))
+            }
+        }
+    }
+
+    /// The status of an environment that has to be there.
+    pub(crate) fn environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
+        let shown = self.shown()?;
+        match shown.environments.get(env) {
+            Some(status) => Ok(status.clone()),
+            // The words about what is not there are the same everywhere.
+            None => status::existing(&self.state, env),
+        }
+    }
+}
+
+/// Why a command was not carried out, as the one type of error.
+fn refusal(error: &CommandError) -> StructuredError {
+    match error {
+        CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string()).retry_after(1),
+        CommandError::Stopped => StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]),
+        CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
+            .suggest(&[])
+            .environment(env.as_str()),
+        CommandError::NotKept(_) | CommandError::Safe(_) => {
+            StructuredError::new(Code::JournalUnwritable, error.to_string())
+        }
+        CommandError::Refused(why) => StructuredError::new(Code::PrereqMissing, why).suggest(&[]),
+    }
+}
+
+/// The socket of the controller on this state directory.
+pub(crate) fn socket(state: &StateDir) -> PathBuf {
+    state.private().join("argus.sock")
+}
