@@ -76,6 +76,3 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .layer(middleware::from_fn_with_state(guard, guard::check))
         .with_state(Desk { surface, stop })
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,12 +6,16 @@
 mod slot;
 
 use std::fs::{self, File};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 use crate::http::{self, Answer};
@@ -134,6 +138,20 @@ impl PrivateEngine {
     #[must_use]
     pub fn address(&self) -> String {
         self.slot.inner_address()
+    }
+
+    /// A connection to an address inside the namespace, loopback included.
+    ///
+    /// # Errors
+    /// Nobody listens there.
+    pub fn connect(&self, at: SocketAddr) -> io::Result<TcpStream> {
+        let namespace = File::open(format!("/run/netns/{}", self.netns()))?;
+        // A thread of its own, for it does not come back; what it opened stays where it was opened.
+        let opened = std::thread::spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            TcpStream::connect(at)
+        });
+        opened.join().expect("a connection is no reason to panic")
     }
 
     /// A folder that lives as long as the engine, short enough for unix sockets.

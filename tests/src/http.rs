@@ -69,3 +69,91 @@ fn parse(raw: &[u8]) -> Option<Answer> {
         body: raw[end + 4..].to_vec(),
     })
 }
+
+/// So many heartbeats without an event end the patience of a test: a minute.
+const SILENCE: u32 = 4;
+
+/// Sends these bytes and reads the answer until the other side closes.
+pub fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> io::Result<Answer> {
+    stream.write_all(bytes)?;
+    let mut raw = Vec::new();
+    stream.read_to_end(&mut raw)?;
+    parse(&raw).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no HTTP answer"))
+}
+
+/// A stream of server-sent events.
+#[derive(Debug)]
+pub struct Events<S> {
+    stream: S,
+    raw: Vec<u8>,
+}
+
+/// One event of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Its name.
+    pub name: String,
+    /// Its id; empty where it has none.
+    pub id: String,
+    /// Its data as it came.
+    pub data: String,
+}
+
+impl Event {
+    /// The data as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap_or(Value::Null)
+    }
+}
+
+impl<S: Read + Write> Events<S> {
+    /// Asks for events; `query` may be empty, `last` is the id of the last one that was heard.
+    pub fn open(mut stream: S, host: &str, query: &str, last: Option<&str>) -> io::Result<Self> {
+        let last = last.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
+        let head = format!("GET /events{query} HTTP/1.1\r\nHost: {host}\r\n{last}\r\n");
+        stream.write_all(head.as_bytes())?;
+        Ok(Self {
+            stream,
+            raw: Vec::new(),
+        })
+    }
+
+    /// The next event; comments, heads and the lengths of chunks are passed over. `None` where the stream ended.
+    pub fn next(&mut self) -> io::Result<Option<Event>> {
+        let mut event = Event::default();
+        let mut silence = 0;
+        loop {
+            let Some(line) = self.line()? else { return Ok(None) };
+            if line.starts_with(':') {
+                silence += 1;
+            }
+            if silence == SILENCE {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            match line.split_once(": ").or_else(|| line.split_once(':')) {
+                Some(("event", name)) => name.clone_into(&mut event.name),
+                Some(("id", id)) => id.clone_into(&mut event.id),
+                Some(("data", data)) => event.data.push_str(data),
+                _ if line.is_empty() && !event.data.is_empty() => return Ok(Some(event)),
+                _ => {}
+            }
+        }
+    }
+
+    fn line(&mut self) -> io::Result<Option<String>> {
+        loop {
+            if let Some(end) = self.raw.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.raw.drain(..=end).collect();
+                let text = String::from_utf8_lossy(&line);
+                return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+            }
+            let mut buffer = [0; 16 * 1024];
+            let read = self.stream.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.raw.extend_from_slice(&buffer[..read]);
+        }
+    }
+}

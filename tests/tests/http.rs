@@ -1,0 +1,397 @@
+//! HTTP with the real binary on a real engine: what is served, to whom, and that a story is told whole.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use argus_tests::http::{self, Answer, Events, exchange};
+use argus_tests::stage::{LIMIT, engine, incarnations, shop};
+use argus_tests::{Controller, RunOptions, wait};
+use serde_json::{Value, json};
+
+fn listening(args: &[&str]) -> RunOptions {
+    let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
+    all.extend(args.iter().map(|arg| (*arg).to_owned()));
+    RunOptions {
+        args: all,
+        ..RunOptions::default()
+    }
+}
+
+/// A controller with its two doors.
+struct House<'e> {
+    argus: Controller<'e>,
+    at: SocketAddr,
+    socket: PathBuf,
+}
+
+impl House<'static> {
+    fn open() -> Self {
+        let argus = Controller::start(engine(), listening(&[]));
+        let at = argus.wait_until(LIMIT, "it says where it listens", || {
+            let told = argus.controller_status()["http"].as_str()?.to_owned();
+            told.strip_prefix("http://")?.parse().ok()
+        });
+        let socket = argus.state.join("private/argus.sock");
+        Self { argus, at, socket }
+    }
+}
+
+impl House<'_> {
+    fn connect(&self) -> TcpStream {
+        let stream = engine().connect(self.at).expect("it listens");
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream
+    }
+
+    /// Over TCP, with these further lines in the head.
+    fn ask(&self, method: &str, path: &str, head: &str, body: &str) -> Answer {
+        let host = if head.contains("Host:") {
+            String::new()
+        } else {
+            format!("Host: {}\r\n", self.at)
+        };
+        let text = format!(
+            "{method} {path} HTTP/1.1\r\n{host}{head}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        exchange(self.connect(), text.as_bytes()).expect("an answer")
+    }
+
+    /// Over the socket.
+    fn tell(&self, method: &str, path: &str, body: &str) -> Answer {
+        http::request(
+            &self.socket,
+            method,
+            path,
+            "application/json",
+            body.as_bytes(),
+            LIMIT,
+        )
+        .expect("an answer")
+    }
+
+    fn bearer(&self) -> String {
+        let token = std::fs::read_to_string(self.argus.state.join("private/token")).expect("a token");
+        format!("Authorization: Bearer {}\r\n", token.trim())
+    }
+
+    fn events(&self, query: &str, last: Option<&str>) -> Events<TcpStream> {
+        Events::open(self.connect(), &self.at.to_string(), query, last).expect("a stream")
+    }
+}
+
+#[test]
+fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one_form() {
+    let house = House::open();
+    house.argus.write_spec("e2e.yaml", &shop("asked", 18700, "one"));
+    house.argus.wait_ready("asked", LIMIT);
+    let document = house.tell("GET", "/api/v1/openapi.json", "").json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.len() > 15, "{paths:#?}");
+    for (path, methods) in paths {
+        for method in methods.as_object().expect("methods").keys() {
+            let path = path
+                .replace("{env}", "asked")
+                .replace("{service}", "web")
+                .replace("{code}", "PORT_CONFLICT")
+                .replace("{verb}", "retry");
+            if path == "/events" {
+                continue;
+            }
+            let body = match (method.as_str(), path.as_str()) {
+                ("post", "/api/v1/actions") => r#"{"verb":"retry","environment":"asked"}"#,
+                ("post", "/api/v1/preflight") => "{}",
+                ("post", _) => r#"{"environment":"asked"}"#,
+                _ => "",
+            };
+            let answer = house.tell(&method.to_uppercase(), &path, body);
+            // Nothing failed, so there is no evidence.
+            let expected: &[u16] = if path.ends_with("/evidence") {
+                &[404]
+            } else {
+                &[200, 202]
+            };
+            assert!(expected.contains(&answer.status), "{method} {path}: {answer:?}");
+        }
+    }
+    let status = house.tell("GET", "/api/v1/environments/asked", "").json();
+    assert_eq!(
+        status,
+        house.argus.status("asked"),
+        "what is served is what is written"
+    );
+    for (method, path, body, status) in [
+        ("GET", "/api/v1/environments/nobody", "", 404),
+        ("GET", "/api/v1/environments/asked/services/nobody", "", 404),
+        ("GET", "/api/v1/environments/..%2f..%2fprivate%2ftoken", "", 404),
+        ("GET", "/api/v1/environments/../../private/token", "", 404),
+        ("GET", "/api/v1/environments/%00", "", 404),
+        ("GET", "/api/v1/environments?detail=some", "", 400),
+        ("GET", "/api/v1/errors/NOTHING", "", 404),
+        ("GET", "/nowhere", "", 404),
+        ("DELETE", "/api/v1/environments/asked", "", 405),
+        ("POST", "/api/v1/actions", r#"{"verb":"explode"}"#, 400),
+        ("POST", "/api/v1/actions", "half {", 400),
+        (
+            "POST",
+            "/api/v1/actions/retry",
+            r#"{"environment":"nobody"}"#,
+            404,
+        ),
+        ("POST", "/api/v1/actions/retry", r#"{"environment":"../x"}"#, 400),
+        ("POST", "/api/v1/preflight", r#"{"skip":["moon"]}"#, 400),
+        ("GET", "/events?moon=1", "", 400),
+    ] {
+        let answer = house.tell(method, path, body);
+        assert_eq!(answer.status, status, "{method} {path} {body}: {answer:?}");
+        if !path.contains("?moon") && !path.contains("some") {
+            for key in [
+                "type",
+                "title",
+                "status",
+                "detail",
+                "code",
+                "message",
+                "suggestedActions",
+                "remedies",
+            ] {
+                assert!(
+                    !answer.json()[key].is_null(),
+                    "{key} of {method} {path}: {answer:?}"
+                );
+            }
+        }
+    }
+    let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
+    assert_eq!(house.tell("POST", "/api/v1/actions", &large).status, 413);
+}
+
+#[test]
+fn everybody_here_may_look_and_only_who_proves_to_be_the_user_may_change() {
+    let house = House::open();
+    house.argus.write_spec("e2e.yaml", &shop("doors", 18710, "one"));
+    house.argus.wait_ready("doors", LIMIT);
+    let retry = r#"{"environment":"doors"}"#;
+    assert_eq!(house.ask("GET", "/api/v1/environments", "", "").status, 200);
+    assert_eq!(house.ask("GET", "/readyz", "", "").status, 200);
+    let logs = "/api/v1/environments/doors/services/web/logs";
+    assert_eq!(house.ask("GET", logs, "", "").status, 401);
+    assert_eq!(house.ask("GET", logs, &house.bearer(), "").status, 200);
+    assert_eq!(house.ask("POST", "/api/v1/actions/retry", "", retry).status, 401);
+    let wrong = "Authorization: Bearer 0000\r\n";
+    assert_eq!(
+        house.ask("POST", "/api/v1/actions/retry", wrong, retry).status,
+        401
+    );
+    assert_eq!(
+        house
+            .ask("POST", "/api/v1/actions/retry", &house.bearer(), retry)
+            .status,
+        202
+    );
+    // A page in a browser, under a name that points here, and one that is merely curious.
+    let rebound = "Host: evil.test:9470\r\n";
+    assert_eq!(house.ask("GET", "/api/v1/environments", rebound, "").status, 421);
+    let other = "Origin: http://evil.test\r\n";
+    assert_eq!(house.ask("GET", "/api/v1/environments", other, "").status, 403);
+    let both = format!("{other}{}", house.bearer());
+    assert_eq!(
+        house.ask("POST", "/api/v1/actions/retry", &both, retry).status,
+        403
+    );
+    // Who sends its head or body slowly is not waited for, and holds nobody else up.
+    let mut slow = house.connect();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").unwrap();
+    let body = format!(
+        "POST /api/v1/actions/retry HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 40\r\n\r\n{{",
+        house.at,
+        house.bearer()
+    );
+    let late = exchange(house.connect(), body.as_bytes());
+    assert!(late.as_ref().is_ok_and(|answer| answer.status == 408), "{late:?}");
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest)
+        .expect("it is closed, and not left hanging");
+    assert_eq!(house.ask("GET", "/healthz", "", "").status, 200);
+    let ended = house.argus.stop();
+    assert!(ended.success());
+}
+
+/// The ids of the records that come until `goal` does.
+fn ids(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<u64> {
+    let mut ids = Vec::new();
+    while ids.len() < most && ids.last().is_none_or(|last| *last < goal) {
+        let Some(event) = events.next().expect("the stream goes on") else {
+            break;
+        };
+        if event.name != "snapshot" && !event.id.is_empty() {
+            ids.push(event.id.parse().expect("a number"));
+        }
+    }
+    ids
+}
+
+#[test]
+fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
+    let house = House::open();
+    house.argus.write_spec("e2e.yaml", &shop("told", 18720, "one"));
+    house.argus.wait_ready("told", LIMIT);
+    let before = incarnations(engine(), "told");
+    let mut events = house.events("?environment=told", None);
+    let snapshot = events.next().unwrap().expect("a snapshot");
+    assert_eq!(snapshot.name, "snapshot");
+    assert_eq!(
+        snapshot.json()["environments"][0]["phase"],
+        "Ready",
+        "{snapshot:?}"
+    );
+    engine().docker(&["exec", "told-web", "sh", "-c", "kill -9 -1"]);
+    let mut names = Vec::new();
+    let mut recovered = None;
+    while recovered.is_none() {
+        let event = events.next().unwrap().expect("the stream goes on");
+        if event.name == "restart_success" {
+            recovered = Some(event.id.clone());
+        }
+        names.push((event.name, event.id));
+    }
+    let at = |name: &str| names.iter().position(|(found, _)| found == name);
+    let order = ["error", "intent", "restart_attempt", "restart_success"].map(at);
+    assert!(order.iter().all(Option::is_some), "{names:?}");
+    assert!(order[0] < order[3] && order[2] < order[3], "{names:?}");
+    assert_ne!(incarnations(engine(), "told"), before);
+    // Who heard only the first of it gets the rest, and nothing twice.
+    let first = names
+        .iter()
+        .find(|(_, id)| !id.is_empty())
+        .expect("a record")
+        .1
+        .clone();
+    let last: u64 = recovered.expect("an id").parse().unwrap();
+    let heard: BTreeSet<u64> = names.iter().filter_map(|(_, id)| id.parse().ok()).collect();
+    let mut again = house.events("?environment=told", Some(&first));
+    let repeated: BTreeSet<u64> = ids(&mut again, usize::MAX, last).into_iter().collect();
+    let first: u64 = first.parse().unwrap();
+    assert_eq!(repeated, heard.into_iter().filter(|id| *id > first).collect());
+    // Only what was asked for.
+    let mut only = house.events("?type=restart_success", Some("0"));
+    assert_eq!(only.next().unwrap().expect("an event").name, "restart_success");
+}
+
+#[test]
+fn ten_thousand_events_are_told_once_each_to_five_hundred_and_who_never_reads_delays_nobody() {
+    const STORM: u64 = 10_000;
+    let house = House::open();
+    house.argus.write_spec("e2e.yaml", &shop("storm", 18730, "one"));
+    house.argus.wait_ready("storm", LIMIT);
+    let mut first = house.events("", None);
+    let begin: u64 = first.next().unwrap().expect("a snapshot").id.parse().unwrap();
+    let goal = begin + STORM;
+    // These never read.
+    let deaf: Vec<_> = (0..20).map(|_| house.events("", None)).collect();
+    let many: Vec<_> = (0..500).map(|_| house.events("?type=stop", None)).collect();
+    let pid = house.argus.controller_status()["pid"].as_u64().expect("a pid");
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS"))
+            .expect("a line")
+            .to_owned();
+        line.split_whitespace()
+            .nth(1)
+            .and_then(|kib| kib.parse::<u64>().ok())
+            .expect("a number")
+    };
+    let small = resident();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| command_storm(&house.socket, STORM / 4));
+        }
+        // Comes back in the middle of it, again and again.
+        let (mut last, mut told) = (begin, 0);
+        while last < goal {
+            let mut stream = house.events("?type=command", Some(&last.to_string()));
+            let heard = ids(&mut stream, 700, goal);
+            for id in heard {
+                assert!(id > last, "{id} after {last}");
+                last = id;
+                told += 1;
+            }
+            if told >= STORM {
+                break;
+            }
+        }
+        assert_eq!(told, STORM, "each refused command once");
+    });
+    // The one that was there from the beginning heard the same.
+    let whole = ids(&mut first, usize::MAX, goal);
+    let expected: Vec<u64> = (begin + 1..=begin + whole.len() as u64).collect();
+    assert_eq!(whole, expected);
+    let grown = resident().saturating_sub(small);
+    assert!(
+        grown < 64 * 1024,
+        "{grown} KiB for twenty that never read and five hundred that are silent"
+    );
+    // Nobody was held up.
+    engine().docker(&["exec", "storm-web", "sh", "-c", "kill -9 -1"]);
+    house.argus.wait_status("storm", LIMIT, "healed", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
+    });
+    drop((deaf, many));
+    wait::until(LIMIT, "it answers as before", || {
+        (house.ask("GET", "/healthz", "", "").status == 200).then_some(())
+    });
+}
+
+/// Commands about an environment that is not there: each is refused, and each refusal is in the journal.
+fn command_storm(socket: &std::path::Path, number: u64) {
+    let body = json!({ "verb": "retry", "environment": "nobody" }).to_string();
+    let request = format!(
+        "POST /api/v1/actions HTTP/1.1\r\nHost: argus\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut buffer = Vec::new();
+    for _ in 0..number {
+        stream.write_all(request.as_bytes()).expect("it takes a request");
+        let answer = answer(&mut stream, &mut buffer);
+        assert!(answer["code"] == "PREREQ_MISSING", "{answer}");
+    }
+}
+
+/// One answer of a connection that stays.
+fn answer(stream: &mut UnixStream, buffer: &mut Vec<u8>) -> Value {
+    loop {
+        let text = String::from_utf8_lossy(buffer).into_owned();
+        if let Some((head, rest)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case("content-length")
+                    .then(|| value.trim().parse::<usize>().ok())?
+            });
+            let length = length.expect("a length");
+            if rest.len() >= length {
+                let value = serde_json::from_str(&rest[..length]).expect("JSON");
+                buffer.drain(..head.len() + 4 + length);
+                return value;
+            }
+        }
+        let mut more = [0; 4096];
+        let read = stream.read(&mut more).expect("an answer");
+        assert!(read > 0, "it closed");
+        buffer.extend_from_slice(&more[..read]);
+    }
+}
