@@ -120,7 +120,7 @@ impl<S: Read + Write> Events<S> {
     }
 
     /// The next event; comments, heads and the lengths of chunks are passed over. `None` where the stream ended.
-    pub fn next(&mut self) -> io::Result<Option<Event>> {
+    pub fn hear(&mut self) -> io::Result<Option<Event>> {
         let mut event = Event::default();
         let mut silence = 0;
         loop {

@@ -232,7 +232,7 @@ fn everybody_here_may_look_and_only_who_proves_to_be_the_user_may_change() {
 fn ids(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<u64> {
     let mut ids = Vec::new();
     while ids.len() < most && ids.last().is_none_or(|last| *last < goal) {
-        let Some(event) = events.next().expect("the stream goes on") else {
+        let Some(event) = events.hear().expect("the stream goes on") else {
             break;
         };
         if event.name != "snapshot" && !event.id.is_empty() {
@@ -249,7 +249,7 @@ fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
     house.argus.wait_ready("told", LIMIT);
     let before = incarnations(engine(), "told");
     let mut events = house.events("?environment=told", None);
-    let snapshot = events.next().unwrap().expect("a snapshot");
+    let snapshot = events.hear().unwrap().expect("a snapshot");
     assert_eq!(snapshot.name, "snapshot");
     assert_eq!(
         snapshot.json()["environments"][0]["phase"],
@@ -260,7 +260,7 @@ fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
     let mut names = Vec::new();
     let mut recovered = None;
     while recovered.is_none() {
-        let event = events.next().unwrap().expect("the stream goes on");
+        let event = events.hear().unwrap().expect("the stream goes on");
         if event.name == "restart_success" {
             recovered = Some(event.id.clone());
         }
@@ -286,7 +286,7 @@ fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
     assert_eq!(repeated, heard.into_iter().filter(|id| *id > first).collect());
     // Only what was asked for.
     let mut only = house.events("?type=restart_success", Some("0"));
-    assert_eq!(only.next().unwrap().expect("an event").name, "restart_success");
+    assert_eq!(only.hear().unwrap().expect("an event").name, "restart_success");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn ten_thousand_events_are_told_once_each_to_five_hundred_and_who_never_reads_de
     house.argus.write_spec("e2e.yaml", &shop("storm", 18730, "one"));
     house.argus.wait_ready("storm", LIMIT);
     let mut first = house.events("", None);
-    let begin: u64 = first.next().unwrap().expect("a snapshot").id.parse().unwrap();
+    let begin: u64 = first.hear().unwrap().expect("a snapshot").id.parse().unwrap();
     let goal = begin + STORM;
     // These never read.
     let deaf: Vec<_> = (0..20).map(|_| house.events("", None)).collect();
