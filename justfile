@@ -34,6 +34,10 @@ quick:
 bench *args:
     ./scripts/bench {{args}}
 
+# a million seeds of the simulation, or so many; `just simulate --from N` goes on
+simulate *args:
+    ./scripts/simulate {{args}}
+
 # accept new snapshots after reading them
 review:
     cargo insta review

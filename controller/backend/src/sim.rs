@@ -16,6 +16,7 @@ mod eyes;
 pub mod faults;
 mod lease;
 pub mod model;
+mod people;
 
 pub use backend::Sim;
 pub use chance::Chance;
@@ -60,6 +61,18 @@ pub struct Engine {
     /// Eyes that were closed since do not hear of what the earlier ones began.
     session: u64,
     list_asked: bool,
+    troubles: usize,
+}
+
+/// What an engine's end leaves of its containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// They run on, as with live-restore.
+    Running,
+    /// Their processes have ended.
+    Ended,
+    /// Their processes have ended, and so many of a hundred are lost, but for what others made.
+    Lost(u64),
 }
 
 #[derive(Debug, Clone)]
@@ -87,6 +100,7 @@ impl Engine {
             down: false,
             session: 0,
             list_asked: false,
+            troubles: 0,
         }
     }
 
@@ -134,6 +148,7 @@ impl Engine {
         let at = now + self.chance.millis(self.weather.call);
         let hung = || Err(ActError::TimedOut("no answer".to_owned()));
         if self.down {
+            self.troubles += 1;
             self.put(
                 at,
                 Later::Answer(
@@ -143,12 +158,13 @@ impl Engine {
             );
             return ticket;
         }
-        match Fault::of(&self.weather, &mut self.chance) {
+        let fault = Fault::of(&self.weather, &mut self.chance);
+        self.troubles += usize::from(fault != Fault::None);
+        match fault {
             Fault::None => self.put(at, Later::Carry(act.clone(), Some(ticket))),
             Fault::Before(error) => self.put(at, Later::Answer(ticket, Err(error))),
-            Fault::AnswerLost => {
+            Fault::AnswerLost(lost) => {
                 self.put(at, Later::Carry(act.clone(), None));
-                let lost = ActError::ConnectionLost("reset by peer".to_owned());
                 self.put(at, Later::Answer(ticket, Err(lost)));
             }
             Fault::Hangs(deadline) => self.put(now + deadline, Later::Answer(ticket, hung())),
@@ -166,11 +182,23 @@ impl Engine {
 
     /// The engine goes down for a while; every process ends.
     pub fn restart(&mut self, now: Timestamp, away: Duration) {
+        self.restart_with(now, away, Left::Ended);
+    }
+
+    /// The engine goes down for a while.
+    pub fn restart_with(&mut self, now: Timestamp, away: Duration, left: Left) {
         self.pass(now);
         if self.down {
             return;
         }
-        self.model.engine_restarts();
+        match left {
+            Left::Running => {}
+            Left::Ended => self.model.engine_restarts(),
+            Left::Lost(share) => {
+                self.model.engine_restarts();
+                self.model.loses(share, &mut self.chance);
+            }
+        }
         self.blink();
         self.down = true;
         self.put(
@@ -186,6 +214,11 @@ impl Engine {
         self.pass(now);
         change(&mut self.model);
         self.notice();
+    }
+
+    /// Calls that went wrong, and sights that did not come once, whole, in order.
+    pub fn troubles(&self) -> usize {
+        self.troubles
     }
 
     /// When something happens next.
@@ -258,6 +291,7 @@ impl Engine {
         let at = self.eyes.in_order(self.now, &self.weather, &mut self.chance);
         for seen in self.model.list() {
             if self.chance.percent(self.weather.thin) {
+                self.troubles += 1;
                 self.put(at, Later::Arrive(eyes::thin(&seen)));
                 self.arrive(seen);
             } else {
@@ -298,10 +332,11 @@ impl Engine {
             if self.down {
                 continue;
             }
-            for (at, seen) in self
+            let (in_trouble, arrivals) = self
                 .eyes
-                .arrivals(seen, self.now, &self.weather, &mut self.chance)
-            {
+                .arrivals(seen, self.now, &self.weather, &mut self.chance);
+            self.troubles += usize::from(in_trouble);
+            for (at, seen) in arrivals {
                 self.put(at, Later::Arrive(seen));
             }
         }

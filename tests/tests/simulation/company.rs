@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::sim::{Chance, Engine, Happening, Ticket, Weather};
+use argus_backend::sim::{Chance, Engine, Happening, Left, Ticket, Weather};
 use argus_core::brain::{Brain, Inputs, Site, Turn};
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{ContainerId, EnvName, NetworkId};
@@ -18,9 +18,9 @@ use argus_core::probe::HealthBook;
 use argus_core::time::Timestamp;
 
 use crate::decoys::container;
-use crate::each_seed;
 use crate::specs::{accept, desired, env, furnish, plain, site};
 use crate::stage::START;
+use crate::{each_seed, people};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(10);
@@ -409,7 +409,7 @@ fn whatever_happens_to_two_controllers_they_are_never_at_one_environment_at_once
             company.run(chance.millis((1_000, 150_000)));
             let who = usize::try_from(chance.below(2)).unwrap();
             let name = ["a", "b"][who];
-            match chance.below(4) {
+            match chance.below(6) {
                 // Killed, and started again on the same state directory some time later.
                 0 => {
                     company.parties[live[who]].awake = false;
@@ -423,11 +423,21 @@ fn whatever_happens_to_two_controllers_they_are_never_at_one_environment_at_once
                 }
                 2 => {
                     let now = company.now;
-                    company.engine.restart(now, chance.millis((1_000, 200_000)));
+                    let left = [Left::Running, Left::Ended, Left::Lost(30)];
+                    let left = left[usize::try_from(chance.below(3)).unwrap()];
+                    company
+                        .engine
+                        .restart_with(now, chance.millis((1_000, 200_000)), left);
+                }
+                3 | 4 => {
+                    let now = company.now;
+                    people::meddle(&mut company.engine, now, &["one"], &mut chance, is_of_either);
                 }
                 _ => {}
             }
         }
+        let now = company.now;
+        people::give_names_back(&mut company.engine, now);
         company.engine.set_weather(Weather::calm());
         company.run(SECOND * 400);
         let has = live
@@ -438,6 +448,10 @@ fn whatever_happens_to_two_controllers_they_are_never_at_one_environment_at_once
             .offence()
             .or_else(|| (has != 1).then(|| format!("{has} have it")))
     });
+}
+
+fn is_of_either(container: &argus_core::observed::Container) -> bool {
+    container.is_made_by("a") || container.is_made_by("b")
 }
 
 /// What must survive everything.

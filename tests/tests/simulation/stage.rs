@@ -8,6 +8,7 @@ use argus_backend::sim::{Engine, Happening, Ticket, Weather};
 use argus_core::brain::{Brain, Inputs, Turn};
 use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, HostPort};
+use argus_core::labels::ENVIRONMENT;
 use argus_core::lease::Leases;
 use argus_core::memory::{EnvMemory, Memory};
 use argus_core::observed::{Container, ContainerState, World};
@@ -22,6 +23,18 @@ use crate::specs::{accept, furnish, site};
 pub(crate) const START: Timestamp = Timestamp(1_000_000_000);
 const PROBED_AFTER: Duration = Duration::from_millis(300);
 const SHORTEST: Duration = Duration::from_millis(10);
+
+/// Where the controller is killed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crash {
+    /// After so many calls from now.
+    pub(crate) at: usize,
+    /// The call that it is killed at is on its way: it is carried out, and nobody hears of it.
+    pub(crate) sent: bool,
+    pub(crate) keeps_state: bool,
+    /// The next one starts after this.
+    pub(crate) away: Duration,
+}
 
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
@@ -44,11 +57,18 @@ pub(crate) struct Stage {
     pub(crate) journal_down: bool,
     /// Acts that were refused so.
     pub(crate) refused: usize,
-    turns: u64,
+    /// Host ports that the engine refused.
+    pub(crate) refused_ports: usize,
+    /// The next crash; taken when it happens.
+    pub(crate) crash: Option<Crash>,
+    /// Crashes that happened.
+    pub(crate) crashes: usize,
+    pub(crate) turns: u64,
     health: HealthBook,
     waiting: BTreeMap<Ticket, Step>,
     probes: BTreeMap<ContainerId, (Option<Timestamp>, Timestamp)>,
-    saved: BTreeMap<EnvName, EnvMemory>,
+    /// What is on disk, where that is behind what is remembered.
+    saved: Option<BTreeMap<EnvName, EnvMemory>>,
     away_until: Option<Timestamp>,
 }
 
@@ -72,11 +92,14 @@ impl Stage {
             orders: Orders::default(),
             journal_down: false,
             refused: 0,
+            refused_ports: 0,
+            crash: None,
+            crashes: 0,
             turns: 0,
             health: HealthBook::new(),
             waiting: BTreeMap::new(),
             probes: BTreeMap::new(),
-            saved: BTreeMap::new(),
+            saved: None,
             away_until: None,
         }
     }
@@ -87,11 +110,12 @@ impl Stage {
 
     /// The controller is killed between two calls and comes back, with what it saved or with nothing.
     pub(crate) fn kill_controller(&mut self, away: Duration, keeps_state: bool) {
-        if !keeps_state {
-            self.saved.clear();
-        }
+        let kept = self.saved.clone();
+        let kept = kept.unwrap_or_else(|| self.brain.memory().environments.clone());
+        let environments = if keeps_state { kept } else { BTreeMap::new() };
+        self.saved = self.journal_down.then(|| environments.clone());
         let memory = Memory {
-            environments: self.saved.clone(),
+            environments,
             ..Memory::default()
         };
         self.brain = Brain::new(site(), memory);
@@ -105,10 +129,22 @@ impl Stage {
         self.away_until = Some(self.now + away);
     }
 
+    /// The disk of the state directory is full: no line is written, and what was written last stays.
+    pub(crate) fn fill_disk(&mut self) {
+        self.journal_down = true;
+        self.saved = Some(self.brain.memory().environments.clone());
+    }
+
     /// The journal can be written again, and a person says so.
     pub(crate) fn resume(&mut self) {
         self.journal_down = false;
+        self.saved = None;
         self.orders.bans.safe = None;
+    }
+
+    /// The host sleeps: everything that happens meanwhile is heard of at once.
+    pub(crate) fn sleep(&mut self, span: Duration) {
+        self.now = self.now + span;
     }
 
     /// Lives until `end`.
@@ -124,6 +160,27 @@ impl Stage {
         while self.begun.len() < number && self.now < end {
             self.step(end);
         }
+    }
+
+    /// Lives until this is so, but not for ever.
+    pub(crate) fn run_until_seen(&mut self, seen: impl Fn(&Self) -> bool) {
+        let end = self.now + Duration::from_secs(600);
+        while !seen(self) && self.now < end {
+            self.step(end);
+        }
+    }
+
+    /// Lives until it rests or crashes, but not longer than this; whether it rests.
+    pub(crate) fn run_to_rest_or_crash(&mut self, limit: Duration) -> bool {
+        let crashes = self.crashes;
+        let end = self.now + limit;
+        while self.now < end && self.crashes == crashes {
+            self.step(end);
+            if self.rests() && self.shortfalls().is_empty() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Lives until it rests, but not longer than this; whether it does.
@@ -162,6 +219,7 @@ impl Stage {
             match happening {
                 Happening::Seen(seen) => self.world.apply(seen),
                 Happening::Answered(ticket, outcome) => {
+                    self.refused_ports += usize::from(matches!(outcome, Err(ActError::PortTaken(_))));
                     if let Some(step) = self.waiting.remove(&ticket) {
                         self.brain.finished(&step, &outcome, &self.world, self.now);
                     }
@@ -184,18 +242,22 @@ impl Stage {
             now: self.now,
         };
         self.turns += 1;
-        let sampled = self.turns.is_multiple_of(16);
+        let sampled = self.turns.is_multiple_of(64);
         let twin = sampled.then(|| self.brain.clone().turn(&inputs));
         let turn = self.brain.turn(&inputs);
         let mut broken = Vec::new();
         if twin.is_some_and(|twin| twin != turn) {
             broken.push(("pure", format!("{turn:?}")));
         }
-        if sampled {
-            // Environments that seem unchanged were skipped: a brain that skips none must find nothing more to do.
+        if sampled && turn.wake_at.is_none_or(|at| at > self.now) {
+            // Environments that seem unchanged were skipped: a brain that skips none must find nothing more to do, but for
+            // what the turn itself wants to come back to at once.
             let again = Brain::new(site(), self.brain.memory().clone()).turn(&inputs);
             if !again.begin.is_empty() {
-                broken.push(("skipped", format!("{:?}", again.begin)));
+                broken.push((
+                    "skipped",
+                    format!("{:?}\ninstead of {:#?}", again.begin, turn.plans),
+                ));
             }
         }
         self.broken.extend(broken);
@@ -215,6 +277,13 @@ impl Stage {
             turn.wake_at = Some(self.now);
         }
         for step in &begin {
+            if let Some(crash) = self.crash_now() {
+                if crash.sent {
+                    self.engine.begin(&step.act, self.now);
+                }
+                self.kill_controller(crash.away, crash.keeps_state);
+                return;
+            }
             let ticket = self.engine.begin(&step.act, self.now);
             if self.twice {
                 self.engine.begin(&step.act, self.now);
@@ -225,8 +294,22 @@ impl Stage {
         if turn.look_again {
             self.engine.look_again(self.now);
         }
-        self.saved.clone_from(&self.brain.memory().environments);
         self.last = turn;
+    }
+
+    /// Whether the controller is killed at this call.
+    fn crash_now(&mut self) -> Option<Crash> {
+        match &mut self.crash {
+            Some(crash) if crash.at > 0 => {
+                crash.at -= 1;
+                None
+            }
+            Some(_) => {
+                self.crashes += 1;
+                self.crash.take()
+            }
+            None => None,
+        }
     }
 
     /// The probes of whatever is seen running say healthy after a while.
@@ -249,10 +332,11 @@ impl Stage {
             if due.0 != started_at {
                 *due = (started_at, now + PROBED_AFTER);
             }
-            let sick = container.owner().is_some_and(|owner| {
-                let service = owner.service.map(|name| name.to_string()).unwrap_or_default();
-                self.sick.contains(&format!("{}/{service}", owner.environment))
-            });
+            let sick = !self.sick.is_empty()
+                && container.owner().is_some_and(|owner| {
+                    let service = owner.service.map(|name| name.to_string()).unwrap_or_default();
+                    self.sick.contains(&format!("{}/{service}", owner.environment))
+                });
             let verdict = if sick {
                 Verdict::Unhealthy
             } else {
@@ -342,7 +426,12 @@ impl Stage {
                 .get(env)
                 .and_then(|kept| kept.services.get(&service.name))
                 .is_some_and(|kept| kept.completed.is_some());
-        let mut mine = self.world.containers().filter(|c| is_of(c, env, service));
+        let seen = self
+            .world
+            .of(env)
+            .into_iter()
+            .flat_map(|seen| seen.containers.values());
+        let mut mine = seen.filter(|c| c.is_of(&service.name));
         done || mine.any(|c| c.state == ContainerState::Running)
     }
 
@@ -387,7 +476,9 @@ impl Stage {
                     .filter(|c| is_ours(c) && is_of(c, env, service))
                     .collect();
                 let completed = self
-                    .saved
+                    .brain
+                    .memory()
+                    .environments
                     .get(env)
                     .and_then(|kept| kept.services.get(&service.name));
                 let done = service.one_shot && completed.is_some_and(|kept| kept.completed.is_some());
@@ -444,6 +535,11 @@ impl Stage {
         out
     }
 
+    /// Calls that have not come back.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Host ports of what runs.
     pub(crate) fn bound(&self) -> Vec<HostPort> {
         let running = self
@@ -475,11 +571,11 @@ impl Stage {
 }
 
 pub(crate) fn is_ours(container: &Container) -> bool {
-    container.owner().is_some_and(|owner| owner.controller == "me")
+    container.is_made_by("me") && container.owner().is_some()
 }
 
+/// Of what is wholly ours.
 fn is_of(container: &Container, env: &EnvName, service: &Service) -> bool {
-    container
-        .owner()
-        .is_some_and(|owner| owner.environment == *env && owner.service.as_ref() == Some(&service.name))
+    let environment = container.labels.get(ENVIRONMENT);
+    container.is_of(&service.name) && environment.is_some_and(|name| name == env.as_str())
 }

@@ -1,20 +1,28 @@
 //! A storm by seed: bad weather, people, strangers, edits and deaths of every kind, and then calm.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_backend::sim::{Chance, Weather};
-use argus_core::ident::{ContainerId, HostPort, Protocol};
+use argus_backend::sim::{Chance, Left, Weather};
+use argus_core::desired::Desired;
 use argus_core::time::Timestamp;
 
-use crate::decoys;
 use crate::specs::{any, env};
 use crate::stage::{START, Stage, is_ours};
+use crate::{decoys, people};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 const STORM: Duration = Duration::from_secs(60);
 /// The longest backoffs take a minute each.
 const CALM: Duration = Duration::from_secs(900);
 const LATEST: Duration = Duration::from_secs(30);
+/// What was hit costs this many calls at most: what it left is taken, it is removed, a create finds its image gone, that is had,
+/// it is created and started.
+const PER_BLOW: usize = 6;
+/// A host port that is refused costs these on top: the container is removed, created with another, and started.
+const PER_REFUSAL: usize = 3;
+/// So much is done beside the controller when all is calm again.
+const AFTERWARDS: usize = 2;
 
 /// What a seed came to.
 pub(crate) struct Outcome {
@@ -26,31 +34,70 @@ pub(crate) struct Outcome {
     pub(crate) stuck: Vec<String>,
     pub(crate) doubled_ports: bool,
     pub(crate) changes_at_rest: usize,
+    /// Calls that were made, and how many there may be.
+    pub(crate) calls: (usize, usize),
+    /// What somebody did when all was calm and what took more calls than it may.
+    pub(crate) repairs: Vec<String>,
     /// Acts that were not done because they could not be written down.
     pub(crate) refused: usize,
+    /// Kinds of incidents that it had.
+    pub(crate) met: BTreeSet<&'static str>,
 }
 
 pub(crate) fn storm(seed: u64) -> Outcome {
     let mut chance = Chance::new(seed);
     let weather = Weather::of(&mut chance);
-    let mut stage = Stage::new(chance.draw(), weather);
-    decoys::plant(&mut stage);
+    let mut storm = Storm {
+        stage: Stage::new(chance.draw(), weather),
+        needed: 0,
+        blows: 0,
+        met: BTreeSet::new(),
+    };
+    decoys::plant(&mut storm.stage);
     let names = &NAMES[..=usize::try_from(chance.below(3)).unwrap()];
     for name in names {
-        stage.wants(any(name, &mut chance));
+        storm.wants(any(name, &mut chance));
     }
     let end = START + STORM;
-    while stage.now < end {
-        let next = stage.now + chance.millis((0, 15_000));
-        stage.run_until(next.min(end));
-        incident(&mut stage, names, &mut chance);
+    while storm.stage.now < end {
+        let next = storm.stage.now + chance.millis((0, 15_000));
+        storm.stage.run_until(next.min(end));
+        storm.incident(names, &mut chance);
     }
+    let now = storm.stage.now;
+    let Storm {
+        mut stage,
+        needed,
+        blows,
+        met,
+    } = storm;
+    people::give_names_back(&mut stage.engine, now);
     stage.engine.set_weather(Weather::calm());
     stage.resume();
     // Calls whose answer nobody waits for any more are still carried out for a while.
     let late = stage.now + LATEST;
     stage.run_until(late);
-    let settled = stage.run_to_rest(CALM);
+    let mut settled = stage.run_to_rest(CALM);
+    let calls = stage.begun.len();
+    let may = needed + PER_BLOW * (blows + stage.engine.troubles()) + PER_REFUSAL * stage.refused_ports;
+    let mut repairs = Vec::new();
+    for _ in 0..AFTERWARDS {
+        if settled {
+            let (before, refused) = (stage.begun.len(), stage.refused_ports);
+            let now = stage.now;
+            let hit = people::harm(&mut stage.engine, now, &mut chance, is_ours);
+            settled = stage.run_to_rest(CALM);
+            let moved = PER_REFUSAL * (stage.refused_ports - refused);
+            let (did, most) = (&stage.begun[before..], PER_BLOW * hit + moved);
+            if did.len() > most {
+                let did = did.iter();
+                let did =
+                    did.map(|(_, step)| format!("{} {}: {}", step.act.verb(), step.subject, step.because));
+                let did: Vec<_> = did.collect();
+                repairs.push(format!("{} calls instead of {most}: {did:#?}", did.len()));
+            }
+        }
+    }
     let shortfalls = stage.shortfalls();
     let stuck = stage.stuck();
     let before = stage.engine.model.calls().len();
@@ -72,70 +119,89 @@ pub(crate) fn storm(seed: u64) -> Outcome {
         doubled_ports: bound.len() != all,
         changes_at_rest: stage.engine.model.calls().len() - before,
         refused: stage.refused,
+        met,
+        calls: (calls, may),
+        repairs,
     }
 }
 
-fn incident(stage: &mut Stage, names: &[&str], chance: &mut Chance) {
-    let now = stage.now;
-    let port = HostPort {
-        number: 8_080 + u16::try_from(chance.below(3)).unwrap(),
-        protocol: Protocol::Tcp,
-    };
-    match chance.below(14) {
-        0 | 1 => {
-            if let Some(name) = chance.pick(names).copied() {
-                stage.wants(any(name, chance));
-            }
-        }
-        2 => {
-            if let Some(name) = chance.pick(names) {
-                stage.specs.remove(&env(name));
-            }
-        }
-        3 => stage.kill_controller(chance.millis((0, 5_000)), true),
-        4 => stage.kill_controller(chance.millis((0, 5_000)), false),
-        5 => stage.engine.restart(now, chance.millis((500, 15_000))),
-        6 => stage.engine.change(now, |model| model.take_port(port)),
-        7 => stage.engine.change(now, |model| model.free_port(port)),
-        12 | 13 => {
-            if stage.journal_down {
-                stage.resume();
-            } else {
-                stage.journal_down = true;
-            }
-        }
-        other => {
-            let ours: Vec<ContainerId> = stage
-                .engine
-                .model
-                .containers()
-                .filter(|c| is_ours(c))
-                .map(|c| c.id.clone())
-                .collect();
-            let Some(id) = chance.pick(&ours) else { return };
-            stage.engine.change(now, |model| match other {
-                8 => model.person_stops(id),
-                9 => model.person_pauses(id),
-                10 => model.person_removes(id),
-                _ => match now.0 % 3 {
-                    0 => model.person_disconnects(id),
-                    1 => model.dies(id, 137),
-                    _ => {
-                        let networks: Vec<_> = model
-                            .networks()
-                            .filter(|n| {
-                                n.name.starts_with("argus-")
-                                    && n.labels.get("argusai.controller").is_some_and(|c| c == "me")
-                            })
-                            .map(|n| n.id.clone())
-                            .collect();
-                        networks
-                            .first()
-                            .into_iter()
-                            .for_each(|id| model.person_removes_network(id));
-                    }
-                },
-            });
-        }
+/// A storm that rages, and what it has done so far.
+struct Storm {
+    stage: Stage,
+    /// Calls that what was wanted needs where nothing goes wrong.
+    needed: usize,
+    /// Containers, networks and calls that were hit.
+    blows: usize,
+    met: BTreeSet<&'static str>,
+}
+
+impl Storm {
+    fn wants(&mut self, desired: Desired) {
+        self.needed += needs(&desired);
+        self.stage.wants(desired);
     }
+
+    fn incident(&mut self, names: &[&str], chance: &mut Chance) {
+        let now = self.stage.now;
+        let stage = &mut self.stage;
+        let ours = stage.engine.model.containers().filter(|c| is_ours(c)).count();
+        let (what, hit) = match chance.below(16) {
+            0 | 1 => {
+                if let Some(name) = chance.pick(names).copied() {
+                    self.wants(any(name, chance));
+                }
+                ("edit", ours)
+            }
+            2 => {
+                if let Some(name) = chance.pick(names) {
+                    stage.specs.remove(&env(name));
+                }
+                ("file gone", 1 + ours)
+            }
+            kind @ (3 | 4) => {
+                let in_flight = stage.in_flight();
+                stage.kill_controller(chance.millis((0, 5_000)), kind == 3);
+                let what = ["killed, state lost", "killed"][usize::from(kind == 3)];
+                (what, 1 + in_flight)
+            }
+            5 | 6 => {
+                let left = [
+                    ("engine, containers kept", Left::Running, 0),
+                    ("engine, processes ended", Left::Ended, ours),
+                    ("engine, containers lost", Left::Lost(chance.below(100)), ours),
+                ];
+                let (what, left, hit) = left[usize::try_from(chance.below(3)).unwrap()];
+                stage.engine.restart_with(now, chance.millis((500, 15_000)), left);
+                (what, hit)
+            }
+            7 if stage.journal_down => {
+                stage.resume();
+                ("disk free", 0)
+            }
+            7 => {
+                stage.fill_disk();
+                ("disk full", 0)
+            }
+            8 => {
+                stage.sleep(chance.millis((1_000, 600_000)));
+                ("sleep", 0)
+            }
+            9 => {
+                let behind = i64::try_from(chance.below(1_200_000)).unwrap() - 600_000;
+                stage.engine.change(now, |model| model.set_clock_behind(behind));
+                ("clock", 0)
+            }
+            _ => (
+                "people",
+                people::meddle(&mut stage.engine, now, names, chance, is_ours),
+            ),
+        };
+        self.blows += hit;
+        self.met.insert(what);
+    }
+}
+
+/// Calls from nothing to this environment: create, start, an image and a volume for each service, and its network.
+fn needs(desired: &Desired) -> usize {
+    4 * desired.services.len() + 1
 }

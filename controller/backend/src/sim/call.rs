@@ -136,7 +136,7 @@ impl Model {
             labels: spec.labels.clone(),
             image: spec.image.clone(),
             state: ContainerState::Created,
-            created_at: self.now,
+            created_at: self.stamp(self.now),
             networks: BTreeMap::from([(spec.network.to_string(), at)]),
             facts: Some(facts_of(spec)),
             stopped_by_other: None,
@@ -154,7 +154,7 @@ impl Model {
         Ok(Done::Container(id))
     }
 
-    fn start(&mut self, id: &ContainerId) -> Came {
+    pub(super) fn start(&mut self, id: &ContainerId) -> Came {
         let container = self
             .containers
             .get(id)
@@ -188,7 +188,7 @@ impl Model {
         if let Some(refusal) = self.refusal(&container) {
             return Err(self.failed(id, ActError::PortTaken(Box::new(refusal))));
         }
-        let now = self.now;
+        let now = self.stamp(self.now);
         if let Some(kept) = self.containers.get_mut(id) {
             kept.container.state = ContainerState::Running;
             kept.container.networks = networks;
@@ -247,7 +247,7 @@ impl Model {
         })
     }
 
-    fn unpause(&mut self, id: &ContainerId) -> Done {
+    pub(super) fn unpause(&mut self, id: &ContainerId) -> Done {
         let paused = |kept: &&mut Kept| kept.container.state == ContainerState::Paused;
         if let Some(kept) = self.containers.get_mut(id).filter(paused) {
             kept.container.state = ContainerState::Running;

@@ -14,28 +14,31 @@ pub(super) struct Eyes {
 }
 
 impl Eyes {
-    /// The arrivals of one sight of an event.
+    /// The arrivals of one sight of an event, and whether they are not as they should be.
     pub(super) fn arrivals(
         &mut self,
         seen: Sighting,
         now: Timestamp,
         weather: &Weather,
         chance: &mut Chance,
-    ) -> Vec<(Timestamp, Sighting)> {
+    ) -> (bool, Vec<(Timestamp, Sighting)>) {
         if chance.percent(weather.lost) {
-            return Vec::new();
+            return (true, Vec::new());
         }
         let mut all = Vec::new();
+        let mut in_trouble = false;
         if chance.percent(weather.repeated) {
+            in_trouble = true;
             let again = now + chance.millis((0, 3 * weather.lag.1 + 100));
             all.push((again, seen.clone()));
         }
         if chance.percent(weather.reordered) {
+            in_trouble = true;
             all.push((now + chance.millis((0, 5 * weather.lag.1 + 100)), seen));
         } else {
             all.push((self.in_order(now, weather, chance), seen));
         }
-        all
+        (in_trouble, all)
     }
 
     /// When something that is seen now arrives behind everything that was seen before.

@@ -65,8 +65,8 @@ pub enum Fault {
     None,
     /// It fails before anything is done, and the answer says so.
     Before(ActError),
-    /// It is done, and the answer is lost.
-    AnswerLost,
+    /// It is done, and the answer is lost, cut off, or that of somebody in between.
+    AnswerLost(ActError),
     /// It is not done, and there is no answer until the deadline.
     Hangs(Duration),
     /// It is done at once, and there is no answer until the deadline.
@@ -82,12 +82,16 @@ impl Fault {
             return Self::None;
         }
         let deadline = chance.millis(DEADLINE_MS);
-        match chance.below(6) {
+        let reset = || ActError::ConnectionLost("reset by peer".to_owned());
+        match chance.below(9) {
             0 => Self::Before(ActError::Unreachable("connection refused".to_owned())),
             1 => Self::Before(ActError::Engine("containerd.sock: connection refused".to_owned())),
-            2 => Self::AnswerLost,
-            3 => Self::Hangs(deadline),
-            4 => Self::DoneAndHangs(deadline),
+            2 => Self::Before(reset()),
+            3 => Self::AnswerLost(reset()),
+            4 => Self::AnswerLost(ActError::Unknown("the answer ends in the middle".to_owned())),
+            5 => Self::AnswerLost(ActError::Engine("504: gateway timeout".to_owned())),
+            6 => Self::Hangs(deadline),
+            7 => Self::DoneAndHangs(deadline),
             _ => Self::DoneLate(deadline, chance.millis((0, 15_000))),
         }
     }

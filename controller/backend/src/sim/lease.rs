@@ -59,7 +59,7 @@ impl Engine {
             Fault::None => Ok(None),
             Fault::Before(error) => Err(error),
             Fault::Hangs(_) => Err(ActError::Unknown("no answer".to_owned())),
-            Fault::AnswerLost | Fault::DoneAndHangs(_) | Fault::DoneLate(..) => {
+            Fault::AnswerLost(_) | Fault::DoneAndHangs(_) | Fault::DoneLate(..) => {
                 Ok(Some(ActError::Unknown("no answer".to_owned())))
             }
         }

@@ -54,6 +54,8 @@ pub struct Model {
     pub(super) calls: Vec<Call>,
     pub(super) changes: Vec<Sighting>,
     trespasses: Vec<String>,
+    /// How far the engine's clock is behind, in milliseconds.
+    behind: i64,
     lives: BTreeMap<String, Life>,
     runs: BTreeMap<String, u32>,
 }
@@ -188,51 +190,14 @@ impl Model {
         }
     }
 
-    /// A person stops a container.
-    pub fn person_stops(&mut self, id: &ContainerId) {
-        if self
-            .containers
-            .get(id)
-            .is_some_and(|kept| kept.container.state == ContainerState::Running)
-        {
-            self.changes.push(Sighting::Stopped(id.clone(), self.now));
-            self.end(id, self.now, 137);
-        }
+    /// The engine's clock is set: it is so many milliseconds behind from now on.
+    pub fn set_clock_behind(&mut self, millis: i64) {
+        self.behind = millis;
     }
 
-    /// A person freezes a container.
-    pub fn person_pauses(&mut self, id: &ContainerId) {
-        let running = |kept: &&mut Kept| kept.container.state == ContainerState::Running;
-        if let Some(kept) = self.containers.get_mut(id).filter(running) {
-            kept.container.state = ContainerState::Paused;
-            self.changed(&ObjectId::Container(id.clone()));
-        }
-    }
-
-    /// A person removes a container.
-    pub fn person_removes(&mut self, id: &ContainerId) {
-        if self.containers.remove(id).is_some() {
-            self.changed(&ObjectId::Container(id.clone()));
-        }
-    }
-
-    /// A person takes a container off its networks.
-    pub fn person_disconnects(&mut self, id: &ContainerId) {
-        if let Some(kept) = self.containers.get_mut(id) {
-            kept.container.networks.clear();
-            self.changed(&ObjectId::Container(id.clone()));
-        }
-    }
-
-    /// A person removes a network with force: whoever was on it is on none.
-    pub fn person_removes_network(&mut self, id: &NetworkId) {
-        let on_it: Vec<_> = self.attached(id).cloned().collect();
-        for container in &on_it {
-            self.person_disconnects(container);
-        }
-        if self.networks.remove(id).is_some() {
-            self.changed(&ObjectId::Network(id.clone()));
-        }
+    /// What the engine's clock shows at a moment.
+    pub(super) fn stamp(&self, at: Timestamp) -> Timestamp {
+        Timestamp(at.0 - self.behind)
     }
 
     /// The process of a container is killed from outside the engine.
@@ -336,12 +301,13 @@ impl Model {
             return;
         };
         kept.ends_at = None;
+        let shown = Timestamp(at.0 - self.behind);
         if !argus_core::memory::expectation::is_up(kept.container.state) {
             return;
         }
         kept.container.state = ContainerState::Exited;
         if let Some(facts) = &mut kept.container.facts {
-            facts.finished_at = Some(at);
+            facts.finished_at = Some(shown);
             facts.exit_code = code;
         }
         self.changed(&ObjectId::Container(id.clone()));

@@ -84,7 +84,7 @@ impl Model {
             id: id.clone(),
             name: name.to_string(),
             labels: labels.clone(),
-            created_at: self.now,
+            created_at: self.stamp(self.now),
         };
         self.networks.insert(id.clone(), network);
         self.changed(&ObjectId::Network(id.clone()));

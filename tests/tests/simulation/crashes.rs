@@ -1,0 +1,178 @@
+//! Crash points: the controller killed at any call, and the next one at any of its own, before and after the engine has it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use argus_backend::sim::Weather;
+use argus_core::desired::{Condition, Desired, Image, Mount};
+use argus_core::observed::ContainerState;
+
+use crate::specs::{PULLED, depends, desired, env, plain, probe, published, resource};
+use crate::stage::{Crash, Stage, is_ours};
+use crate::{all, decoys};
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What is interrupted.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Convergence,
+    Replacement,
+    Teardown,
+}
+
+/// A job that has to end, a service that needs it, one that needs that, with a volume, ports, a probe and an image to pull.
+fn shop(version: &str) -> Desired {
+    let job = plain("one", "job0");
+    let (mut api, mut web) = (plain("one", "api"), plain("one", "web"));
+    api.depends_on = vec![depends("job0", Condition::Completed)];
+    api.ports = vec![published(80, Some(8_080))];
+    api.probe = Some(probe());
+    api.mounts = vec![Mount::Volume {
+        name: resource("argus-one-data"),
+        target: "/data".to_owned(),
+        read_only: false,
+    }];
+    web.depends_on = vec![depends("api", Condition::Healthy)];
+    web.image = Image::Named(PULLED.to_owned());
+    for service in [&mut api, &mut web] {
+        service
+            .environment
+            .insert("VERSION".to_owned(), version.to_owned());
+    }
+    desired("one", [job, api, web])
+}
+
+/// As it is when the work begins.
+fn before(work: Work) -> Stage {
+    let mut stage = Stage::new(1, Weather::calm());
+    decoys::plant(&mut stage);
+    match work {
+        Work::Convergence => stage.wants(shop("1")),
+        Work::Replacement => {
+            stage.wants(shop("1"));
+            assert!(stage.run_to_rest(LIMIT));
+            stage.wants(shop("2"));
+        }
+        Work::Teardown => {
+            stage.wants(shop("1"));
+            assert!(stage.run_to_rest(LIMIT));
+            stage.specs.remove(&env("one"));
+        }
+    }
+    stage
+}
+
+/// What it came to: every change but pulls, the runs of every service, and all that is there.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    changes: Vec<&'static str>,
+    runs: BTreeMap<&'static str, u32>,
+    there: Vec<(String, Option<ContainerState>)>,
+}
+
+fn end(stage: &Stage) -> End {
+    let model = &stage.engine.model;
+    let mut changes = stage.changes();
+    // An image that is there is pulled again by who does not know it.
+    changes.retain(|verb| *verb != "pull-image");
+    changes.sort_unstable();
+    let runs = ["one/job0", "one/api", "one/web"].map(|service| (service, model.runs(service)));
+    let containers = model.containers().filter(|c| is_ours(c));
+    let containers = containers.map(|c| (c.name.clone(), Some(c.state)));
+    let networks = model.networks().map(|network| (network.name.clone(), None));
+    let volumes = model.volumes().map(|volume| (volume.name.clone(), None));
+    let mut there: Vec<_> = containers.chain(networks).chain(volumes).collect();
+    there.sort_by(|a, b| a.0.cmp(&b.0));
+    End {
+        changes,
+        runs: runs.into(),
+        there,
+    }
+}
+
+/// One run with these crashes; `None` where all is as without any, else what is not.
+fn crashed(work: Work, crashes: &[Crash], calm: &End) -> (Option<String>, bool) {
+    let mut stage = before(work);
+    let mut settled = false;
+    for crash in crashes {
+        stage.crash = Some(*crash);
+        settled = stage.run_to_rest_or_crash(LIMIT);
+        if stage.crash.is_some() {
+            break;
+        }
+    }
+    let all_met = stage.crash.take().is_none();
+    settled = settled || stage.run_to_rest(LIMIT);
+    let ended = end(&stage);
+    // Once more from what the engine tells, and from nothing else: nothing is left to do.
+    let calls = stage.engine.model.calls().len();
+    stage.kill_controller(Duration::from_secs(1), true);
+    let rests = stage.run_to_rest(LIMIT);
+    let later = stage.now + Duration::from_secs(30);
+    stage.run_until(later);
+    let more = &stage.engine.model.calls()[calls..];
+    let trespasses = stage.engine.model.trespasses();
+    let good = settled && rests && ended == *calm && more.is_empty() && trespasses.is_empty();
+    let told = (!good).then(|| {
+        let (stuck, short) = (stage.stuck(), stage.shortfalls());
+        format!("settled {settled}, rests {rests}: {stuck:?} {short:?}\nended {ended:#?}\nnext {more:?}\n{trespasses:?}")
+    });
+    (told, all_met)
+}
+
+fn interrupted(work: Work) {
+    let mut calm = before(work);
+    let from = calm.begun.len();
+    assert!(calm.run_to_rest(LIMIT), "{work:?}: {:?}", calm.stuck());
+    let calls = calm.begun.len() - from;
+    assert!(calls > 4, "{work:?} takes {calls} calls");
+    let calm = end(&calm);
+    let points = |at: usize| {
+        [false, true].into_iter().flat_map(move |sent| {
+            [false, true].map(move |keeps_state| Crash {
+                at,
+                sent,
+                keeps_state,
+                away: Duration::from_millis(if at.is_multiple_of(2) { 0 } else { 1_500 }),
+            })
+        })
+    };
+    let firsts: Vec<u64> = (0..u64::try_from(4 * calls).unwrap()).collect();
+    let offences = all(&firsts, |first| {
+        let first = usize::try_from(first).unwrap();
+        let crash = points(first / 4).nth(first % 4).unwrap();
+        let (mut offences, mut pairs) = (Vec::new(), 0);
+        // The next one is killed at each of its calls, until it has made its last before that.
+        'seconds: for at in 0..=2 * calls {
+            for second in points(at) {
+                let (offence, all_met) = crashed(work, &[crash, second], &calm);
+                offences.extend(offence.map(|what| format!("{work:?}, {crash:?}, then {second:?}: {what}")));
+                if !all_met {
+                    break 'seconds;
+                }
+                pairs += 1;
+            }
+        }
+        (offences, pairs)
+    });
+    let pairs: usize = offences.iter().map(|(_, pairs)| pairs).sum();
+    assert!(pairs > 8 * calls, "{work:?}: {pairs} pairs");
+    let all: Vec<_> = offences.into_iter().flat_map(|(offences, _)| offences).collect();
+    assert!(all.is_empty(), "{} of {pairs} pairs: {}", all.len(), all[0]);
+}
+
+#[test]
+fn a_convergence_killed_at_any_two_calls_ends_as_without() {
+    interrupted(Work::Convergence);
+}
+
+#[test]
+fn a_replacement_killed_at_any_two_calls_ends_as_without() {
+    interrupted(Work::Replacement);
+}
+
+#[test]
+fn a_teardown_killed_at_any_two_calls_ends_as_without() {
+    interrupted(Work::Teardown);
+}

@@ -1,0 +1,118 @@
+//! Events are only hints: dropped, repeated or out of order, they lead to the same end.
+
+use std::time::Duration;
+
+use argus_backend::sim::{Chance, Weather};
+use argus_core::observed::ContainerState;
+
+use crate::each_seed;
+use crate::specs::{any, desired, plain};
+use crate::stage::{Stage, is_ours};
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What is there in the end, whatever the ids, the times and the ports that nobody asked for.
+fn there(stage: &Stage) -> Vec<(String, Option<ContainerState>, Vec<String>)> {
+    let model = &stage.engine.model;
+    let containers = model.containers().filter(|c| is_ours(c)).map(|c| {
+        let facts = c.facts.as_ref().unwrap();
+        let mut said = facts.config.environment.clone();
+        said.extend(c.networks.keys().cloned());
+        said.push(format!("{} of {}", facts.config.bindings.len(), c.image));
+        (c.name.clone(), Some(c.state), said)
+    });
+    let networks = model.networks().map(|n| (n.name.clone(), None, Vec::new()));
+    let volumes = model.volumes().map(|v| (v.name.clone(), None, Vec::new()));
+    let mut all: Vec<_> = containers.chain(networks).chain(volumes).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+fn ends_the_same(test: &str, weather: Weather) {
+    each_seed(test, 200, |seed| {
+        let run = |weather: Weather| {
+            let mut chance = Chance::new(seed);
+            let mut stage = Stage::new(seed, weather);
+            stage.wants(any("one", &mut chance));
+            let first = stage.run_to_rest(LIMIT);
+            stage.wants(any("one", &mut chance));
+            let second = stage.run_to_rest(LIMIT);
+            (first && second, there(&stage), stage.stuck())
+        };
+        let (calm, other) = (run(Weather::calm()), run(weather));
+        (!calm.0 || calm != other).then(|| format!("with all events {calm:#?}\nwith these {other:#?}"))
+    });
+}
+
+#[test]
+fn with_all_events_dropped_the_end_is_the_same() {
+    let weather = Weather {
+        lost: 100,
+        ..Weather::calm()
+    };
+    ends_the_same("with_all_events_dropped", weather);
+}
+
+#[test]
+fn with_half_the_events_dropped_the_end_is_the_same() {
+    let weather = Weather {
+        lost: 50,
+        ..Weather::calm()
+    };
+    ends_the_same("with_half_the_events_dropped", weather);
+}
+
+#[test]
+fn with_every_event_repeated_the_end_is_the_same() {
+    let weather = Weather {
+        repeated: 100,
+        lag: (0, 2_000),
+        ..Weather::calm()
+    };
+    ends_the_same("with_every_event_repeated", weather);
+}
+
+#[test]
+fn with_the_events_out_of_order_the_end_is_the_same() {
+    let weather = Weather {
+        reordered: 100,
+        lag: (0, 2_000),
+        ..Weather::calm()
+    };
+    ends_the_same("with_the_events_out_of_order", weather);
+}
+
+#[test]
+fn with_all_events_dropped_what_went_is_back_within_twelve_seconds_of_the_list_that_shows_it() {
+    each_seed("with_all_events_dropped_what_went", 200, |seed| {
+        let mut chance = Chance::new(seed);
+        let weather = Weather {
+            lost: 100,
+            ..Weather::calm()
+        };
+        let mut stage = Stage::new(seed, weather);
+        stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
+        let rested = stage.run_to_rest(LIMIT);
+        let moment = stage.now + chance.millis((0, 20_000));
+        stage.run_until(moment);
+        let now = stage.now;
+        let mut containers = stage.engine.model.containers();
+        let id = containers.next().map(|c| c.id.clone()).unwrap();
+        drop(containers);
+        let kind = chance.below(5);
+        stage.engine.change(now, |model| match kind {
+            0 => model.person_removes(&id),
+            1 => model.dies(&id, 1),
+            2 => model.person_stops(&id),
+            3 => model.person_pauses(&id),
+            _ => model.person_disconnects(&id),
+        });
+        let before = stage.world.last_complete();
+        stage.run_until_seen(|stage| stage.world.last_complete() > before + 1);
+        let listed = stage.now;
+        let back = stage.run_to_rest(LIMIT);
+        let took = stage.now.since(listed);
+        let good = rested && back && took <= Duration::from_secs(12);
+        (!good).then(|| format!("kind {kind}: {took:?} after the list, {:?}", stage.stuck()))
+    });
+}
