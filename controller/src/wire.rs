@@ -14,7 +14,9 @@ use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::StateError;
 use argus_reconciler::supervise::{Importance, watchdog};
-use argus_reconciler::{Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook, TaskDied};
+use argus_reconciler::{
+    Answer, Command, CommandError, Controller, Deadlines, Handle, Outlook, Running, TaskDied,
+};
 use tokio::sync::watch;
 
 use crate::cli::run::Times;
@@ -119,6 +121,24 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
         },
         () = signals.second(stop) => Ok(Exit::Interrupted),
     }
+}
+
+/// A controller that a command has for itself and stops again: it says nothing but in its files, and nobody commands it but
+/// through the handle.
+pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Failure> {
+    let endpoint = endpoint(settings)?;
+    let engine_host = host_of(&endpoint).await;
+    let docker = Docker::new(endpoint, Arc::new(clock::now));
+    let controller = Controller::open(options(settings, &Times::default(), engine_host))
+        .map_err(|error| state_failure(&error))?;
+    let about = About {
+        started_at: clock::now(),
+        specs: settings.specs.clone(),
+        endpoint: docker.endpoint(),
+        engine: watch::channel(None).1,
+    };
+    let view = View::new(about, watch::channel(Arc::default()).0, controller.journal());
+    Ok(controller.start(docker, Arc::new(view)))
 }
 
 fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
