@@ -153,6 +153,35 @@ fn whoever_interrupts_it_finds_everything_cleaned_up() {
 }
 
 #[test]
+fn what_a_killed_one_leaves_goes_as_orphans() {
+    let engine = prepared();
+    let run = Run::new(&engine, "killed");
+    let inventory = run.inventory();
+    let mut child = run
+        .command(&["--only", "paused"])
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("argus starts");
+    let project = wait::until(4 * LIMIT, "it is in the middle of its trouble", || {
+        let all = engine.containers();
+        let found = all.iter().find(|one| one["State"] == "paused")?;
+        found["Labels"]["argusai.project"].as_str().map(str::to_owned)
+    });
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    let nobody = Controller::prepare(&engine, RunOptions::default());
+    wait::until(4 * LIMIT, "its containers and its network are gone", || {
+        nobody.cli(&["orphans", "--project", &project, "--clean"]);
+        let left: Vec<_> = run.inventory().difference(&inventory).cloned().collect();
+        left.iter().all(|line| line.starts_with("image ")).then_some(())
+    });
+    let image = format!("{project}:local");
+    engine.docker_ok(&["image", "rm", &image]);
+    assert_eq!(run.inventory(), inventory);
+}
+
+#[test]
 fn an_engine_that_is_away_is_said_and_nothing_is_begun() {
     let engine = prepared();
     let run = Run::new(&engine, "away");
