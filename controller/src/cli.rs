@@ -31,6 +31,7 @@ mod retry;
 mod rollback;
 pub(crate) mod run;
 mod schema;
+mod selftest;
 pub(crate) mod status;
 pub(crate) mod table;
 mod target;
@@ -104,6 +105,8 @@ enum Verb {
     Evidence(evidence::Evidence),
     /// List what was found after runs of the controller that did not end well
     Incidents(incidents::Incidents),
+    /// Break an environment made for it in the ways that are to heal, and count how often it did
+    Selftest(selftest::Selftest),
     /// Print the JSON Schema of the spec, of the status files, of errors or of incidents, or the CRD
     Schema(schema::Schema),
     /// Explain an error code
@@ -167,6 +170,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Why(why) => why.carry_out(&options),
         Verb::Evidence(evidence) => evidence.carry_out(&options),
         Verb::Incidents(incidents) => incidents.carry_out(&options),
+        Verb::Selftest(selftest) => selftest.carry_out(&options),
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
@@ -199,6 +203,7 @@ impl Verb {
             Self::Why(why) => why.output,
             Self::Evidence(evidence) => evidence.output,
             Self::Incidents(incidents) => incidents.output,
+            Self::Selftest(selftest) => selftest.output,
             Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
                 None
             }

@@ -13,7 +13,7 @@ use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::StateError;
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
-use argus_reconciler::{Controller, Deadlines, Outlook, TaskDied};
+use argus_reconciler::{Controller, Deadlines, Handle, Outlook, Running, TaskDied};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -128,6 +128,25 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
         },
         () = signals.second(stop) => Ok(Exit::Interrupted),
     }
+}
+
+/// A controller that a command has for itself and stops again: it says nothing but in its files, and nobody commands it but
+/// through the handle.
+pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Failure> {
+    let endpoint = endpoint(settings)?;
+    let engine_host = host_of(&endpoint).await;
+    let docker = Docker::new(endpoint, Arc::new(clock::now));
+    let controller = Controller::open(options(settings, &Times::default(), engine_host))
+        .map_err(|error| state_failure(&error))?;
+    let about = About {
+        started_at: clock::now(),
+        specs: settings.specs.clone(),
+        endpoint: docker.endpoint(),
+        engine: watch::channel(None).1,
+        http: watch::channel(None).1,
+    };
+    let view = View::new(about, watch::channel(Arc::default()).0, controller.journal());
+    Ok(controller.start(docker, Arc::new(view)))
 }
 
 fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> argus_reconciler::Options {

@@ -10,6 +10,7 @@ use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use framing::class_of;
 use framing::{Framing, Piece};
@@ -27,6 +28,12 @@ pub enum Fault {
     HoldBefore,
     /// The engine does it; its answer is held until [`Proxy::heal`], then closed.
     HoldAfter,
+    /// Held so long, or until [`Proxy::heal`], and then passed on.
+    Delay(Duration),
+    /// The engine does not hear of it; these bytes are what the client reads before the connection is closed.
+    Answer(&'static str),
+    /// The engine does it; the connection is closed in the middle of its answer.
+    Cut,
 }
 
 /// One request that came by.
@@ -59,6 +66,7 @@ struct Live {
     class: String,
     swallow: bool,
     hold: bool,
+    cut: bool,
 }
 
 #[derive(Default)]
@@ -85,6 +93,13 @@ impl Shared {
         self.lock().reached = true;
         self.changed.notify_all();
         self.hang_until_healed();
+    }
+
+    fn hang_for(&self, span: Duration) {
+        let state = self.lock();
+        let round = state.healed;
+        let unhealed = |state: &mut State| state.healed == round;
+        drop(self.changed.wait_timeout_while(state, span, unhealed));
     }
 
     fn hang_until_healed(&self) {
@@ -260,6 +275,7 @@ fn serve(shared: &Arc<Shared>, client: UnixStream, engine: &Path) {
             class: String::new(),
             swallow: false,
             hold: false,
+            cut: false,
         };
         state.live.insert(id, live);
         id
@@ -289,9 +305,15 @@ fn pass_requests(shared: &Shared, id: u64, mut client: UnixStream, mut engine: U
                     match fault {
                         Some(Fault::Hang) => shared.hang_until_healed(),
                         Some(Fault::HoldBefore) => shared.hold(),
-                        Some(Fault::CloseBefore | Fault::CloseAfter | Fault::HoldAfter) | None => {}
+                        Some(Fault::Delay(span)) => shared.hang_for(span),
+                        Some(Fault::Answer(bytes)) => drop(client.write_all(bytes.as_bytes())),
+                        Some(Fault::CloseBefore | Fault::CloseAfter | Fault::HoldAfter | Fault::Cut)
+                        | None => {}
                     }
-                    !matches!(fault, Some(Fault::CloseBefore | Fault::HoldBefore))
+                    !matches!(
+                        fault,
+                        Some(Fault::CloseBefore | Fault::HoldBefore | Fault::Answer(_))
+                    )
                 }
                 Piece::Bytes(bytes) => engine.write_all(&bytes).is_ok(),
             };
@@ -310,16 +332,20 @@ fn pass_answers(shared: &Shared, id: u64, mut engine: UnixStream, mut client: Un
     let mut buffer = [0; 16 * 1024];
     while let Ok(count @ 1..) = engine.read(&mut buffer) {
         shared.gate();
-        let (swallow, hold) = {
+        let (swallow, hold, cut) = {
             let state = shared.lock();
             let live = state.live.get(&id);
             (
                 live.is_none_or(|live| live.swallow),
                 live.is_some_and(|live| live.hold),
+                live.is_some_and(|live| live.cut),
             )
         };
         if hold {
             shared.hold();
+        }
+        if cut {
+            drop(client.write_all(&buffer[..count / 2]));
         }
         if swallow || client.write_all(&buffer[..count]).is_err() {
             break;
@@ -342,7 +368,8 @@ fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Faul
     if let Some(live) = state.live.get_mut(&id) {
         live.class.clone_from(&class);
         live.hold = fault == Some(Fault::HoldAfter);
-        live.swallow = live.hold || fault == Some(Fault::CloseAfter);
+        live.cut = fault == Some(Fault::Cut);
+        live.swallow = live.hold || live.cut || fault == Some(Fault::CloseAfter);
     }
     state.seen.push(Seen { class, request });
     fault

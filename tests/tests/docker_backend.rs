@@ -1037,6 +1037,41 @@ fn events_that_stopped_coming_are_noticed() {
 }
 
 #[test]
+fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
+    const HALF: &str =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n[{\"I\"";
+    let engine = PrivateEngine::start();
+    let proxy = Proxy::start(&engine.scratch("half").join("docker.sock"), &engine.socket());
+    block(async {
+        let docker = Docker::new(
+            Endpoint::parse(&proxy.host()).expect("an endpoint"),
+            Arc::new(now),
+        );
+        let mut eyes = Eyes::open(&docker);
+        eyes.until("a complete list", |world, _| world.synced()).await;
+        let found = |seen: &[Sighting]| {
+            let all = seen.iter();
+            all.filter(|one| matches!(one, Sighting::Found(_))).count()
+        };
+        proxy.inject("GET /containers/json", Fault::Answer(HALF), 1_000_000);
+        proxy.cut("GET /events");
+        // It may be found once more, until a list is missed.
+        eyes.until("three tries in vain", |world, _| {
+            world.away().is_some_and(|away| away.tries >= 3)
+        })
+        .await;
+        assert!(
+            found(&eyes.seen) <= 2,
+            "{:#?}",
+            eyes.seen.iter().rev().take(12).collect::<Vec<_>>()
+        );
+        proxy.heal();
+        eyes.until("found and listed", |world, _| world.reachable() && world.synced())
+            .await;
+    });
+}
+
+#[test]
 fn an_engine_that_goes_and_comes_back_is_followed() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);

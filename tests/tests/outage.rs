@@ -1,6 +1,11 @@
 //! An engine that fails or is gone: left alone, said at once, tried by one call, and found again.
 #![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
+#[path = "outage/daemon.rs"]
+mod daemon;
+#[path = "outage/wire.rs"]
+mod wire;
+
 use argus_tests::Controller;
 use argus_tests::proxy::Fault;
 use argus_tests::stage::{LIMIT, engine, incarnations, proxied, running, shop, text};

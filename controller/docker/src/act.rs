@@ -13,6 +13,8 @@ use crate::Shared;
 use crate::evidence;
 use crate::image;
 
+pub(crate) use container::pause;
+
 /// Carries out one act. What is already so is success.
 pub(crate) async fn carry_out(shared: &Shared, act: &Act, progress: &dyn Progress) -> Result<Done, ActError> {
     match act {

@@ -18,6 +18,7 @@ pub(crate) enum Op {
     CreateContainer,
     StartContainer,
     StopContainer,
+    PauseContainer,
     UnpauseContainer,
     RenameContainer,
     RemoveContainer,

@@ -135,6 +135,11 @@ impl Docker {
         reclaim::prune_build_cache(&self.shared).await
     }
 
+    /// Freezes a container of ours. No plan ever wants that: it is a trouble that a selftest makes.
+    pub async fn pause(&self, id: &ContainerId) -> Result<Done, ActError> {
+        act::pause(&self.shared, id).await
+    }
+
     /// Whether the engine has an image under this reference.
     pub async fn has_image(&self, reference: &str) -> Result<bool, ActError> {
         Ok(ownership::ask_image(&self.shared, reference).await?.is_some())

@@ -43,6 +43,7 @@ pub(crate) fn sightings(shared: Arc<Shared>) -> impl Stream<Item = Sighting> + S
         session: None,
         attempt: 0,
         misses: 0,
+        must_list: false,
         reason: None,
     };
     stream::unfold(watcher, |mut watcher| async {
@@ -60,6 +61,8 @@ struct Watcher {
     attempt: u32,
     /// Tries in a row that found no engine.
     misses: u32,
+    /// No list came of the last session.
+    must_list: bool,
     /// Why the engine is away, as last told.
     reason: Option<String>,
 }
@@ -78,6 +81,7 @@ impl Watcher {
                     if (self.shared.now)().since(*since) >= WORKED {
                         self.attempt = 0;
                     }
+                    self.must_list = session.listed_at.is_none();
                     self.session = None;
                     self.lost(reason);
                 }
@@ -91,7 +95,7 @@ impl Watcher {
             wait(&self.shared, pause(&self.shared, self.attempt)).await;
         }
         self.attempt = self.attempt.saturating_add(1);
-        match Session::open(&self.shared, &mut self.known, &mut self.queue).await {
+        match Session::open(&self.shared, self.must_list, &mut self.known, &mut self.queue).await {
             Ok(session) => {
                 let now = (self.shared.now)();
                 self.known.doubt_all();

@@ -13,6 +13,7 @@ use axum::{Json, Router};
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::output;
@@ -35,6 +36,9 @@ pub(crate) struct DemoService {
     /// Exit code of that end
     #[arg(long, env = "DEMO_EXIT_WITH", default_value_t = 1)]
     exit_with: u8,
+    /// `GET /crash` ends it, and `GET /fill` takes memory until there is none
+    #[arg(long, env = "DEMO_BREAKABLE")]
+    breakable: bool,
     /// Check the dependencies once, say the greeting, and end with 0
     #[arg(long, env = "DEMO_RUN_ONCE")]
     run_once: bool,
@@ -59,10 +63,18 @@ impl DemoService {
             .map_err(|error| fault(&format!("cannot listen on {}", self.listen), error))?;
         output::note(&format!("listening on {}", self.listen));
         let shared = Arc::new((self.greeting, self.depends_on));
-        let app = Router::new()
+        let mut app = Router::new()
             .route("/", get(hello))
             .route("/healthz", get(async || "ok\n"))
             .with_state(shared);
+        let asked = Arc::new(Notify::new());
+        if self.breakable {
+            let told = asked.clone();
+            let crash = async move || told.notify_one();
+            app = app
+                .route("/crash", get(crash))
+                .route("/fill", get(async || fill()));
+        }
         let stopped = stop.clone().cancelled_owned();
         let crash = async move {
             match self.crash_after {
@@ -76,11 +88,27 @@ impl DemoService {
                 Ok(0)
             }
             () = signals.second(stop) => Ok(130),
-            () = crash => {
+            () = either(crash, asked.notified()) => {
                 output::note("crashing, as asked");
                 Ok(self.exit_with)
             }
         }
+    }
+}
+
+async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    tokio::select! {
+        () = one => {}
+        () = other => {}
+    }
+}
+
+/// Does not come back: the kernel ends it.
+fn fill() {
+    let mut taken = Vec::new();
+    loop {
+        // What is only zero takes no memory until it is written.
+        taken.push(std::hint::black_box(vec![1_u8; 1 << 20]));
     }
 }
 

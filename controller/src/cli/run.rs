@@ -37,6 +37,18 @@ pub(crate) struct Times {
     pub(crate) lease_ttl: Duration,
 }
 
+impl Default for Times {
+    fn default() -> Self {
+        let deadlines = argus_reconciler::Deadlines::default();
+        Self {
+            timeout_quick: deadlines.quick,
+            timeout_heavy: deadlines.heavy,
+            stop_grace: Duration::from_secs(30),
+            lease_ttl: Duration::from_secs(90),
+        }
+    }
+}
+
 fn bounded(text: &str) -> Result<Duration, String> {
     // A bare number is taken for seconds: in variables people leave the unit out.
     let seconds = text.parse().map(Duration::from_secs).ok();
@@ -87,6 +99,17 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_flags_times_are_as_they_are_by_default() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            times: Times,
+        }
+        let told = <Line as clap::Parser>::parse_from(["argus"]).times;
+        assert_eq!(format!("{told:?}"), format!("{:?}", Times::default()));
+    }
 
     #[test]
     fn times_have_units_and_bounds() {

@@ -86,6 +86,50 @@ pub(crate) fn up(engine: &PrivateEngine, project: &str, count: usize, ports: Opt
     });
 }
 
+/// Starts again what [`up`] made and the engine stopped, and asks each until it says that it is healthy.
+pub(crate) fn again(engine: &PrivateEngine, project: &str, count: usize, first: u16) {
+    let address = engine.address();
+    let address = address.as_str();
+    std::thread::scope(|scope| {
+        each(engine, IN_FLIGHT, count, &|client: &mut Client, index| {
+            client.call("POST", &format!("/containers/{project}-s{index}/start"), None);
+            let port = first + u16::try_from(index).expect("a port");
+            scope.spawn(move || wait::until(LIMIT, "a service is healthy", || healthy(address, port)));
+        });
+    });
+}
+
+/// Stops and removes containers, as many at once as Argus does, then the networks they were on.
+pub(crate) fn clean(engine: &PrivateEngine, name: &str, count: usize, networks: usize) {
+    const AT_ONCE: usize = 8;
+    each(engine, AT_ONCE, count, &|client: &mut Client, index| {
+        client.call("POST", &format!("/containers/{name}-s{index}/stop?t=3"), None);
+        client.call("DELETE", &format!("/containers/{name}-s{index}?force=1"), None);
+    });
+    each(engine, AT_ONCE, networks, &|client: &mut Client, index| {
+        client.call("DELETE", &format!("/networks/{name}-n{index}"), None);
+    });
+}
+
+/// Does something for each number, some at once, each on a connection that is kept.
+fn each(engine: &PrivateEngine, at_once: usize, count: usize, work: &(dyn Fn(&mut Client, usize) + Sync)) {
+    let (next, socket) = (AtomicUsize::new(0), &engine.socket());
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.min(count) {
+            scope.spawn(|| {
+                let mut client = Client::connect(socket);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        return;
+                    }
+                    work(&mut client, index);
+                }
+            });
+        }
+    });
+}
+
 /// Starts whatever of these containers dies, as soon as its event comes, until as many have died.
 pub(crate) fn heal(engine: &PrivateEngine, project: &str, count: usize, ready: &std::sync::mpsc::Sender<()>) {
     let socket = engine.socket();
@@ -127,20 +171,8 @@ fn healthy(address: &str, port: u16) -> Option<()> {
 
 /// Takes away what [`up`] made.
 pub(crate) fn down(engine: &PrivateEngine, project: &str, count: usize) {
-    let (next, socket) = (AtomicUsize::new(0), &engine.socket());
-    std::thread::scope(|scope| {
-        for _ in 0..IN_FLIGHT.min(count) {
-            scope.spawn(|| {
-                let mut client = Client::connect(socket);
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= count {
-                        return;
-                    }
-                    client.call("DELETE", &format!("/containers/{project}-s{index}?force=1"), None);
-                }
-            });
-        }
+    each(engine, IN_FLIGHT, count, &|client: &mut Client, index| {
+        client.call("DELETE", &format!("/containers/{project}-s{index}?force=1"), None);
     });
-    Client::connect(socket).call("DELETE", &format!("/networks/{project}"), None);
+    Client::connect(&engine.socket()).call("DELETE", &format!("/networks/{project}"), None);
 }

@@ -20,6 +20,8 @@ use rustix::process::{Pid, Signal, kill_process};
 mod figure;
 #[path = "../bench/micro.rs"]
 mod micro;
+#[path = "../bench/outage.rs"]
+mod outage;
 #[path = "../bench/raw.rs"]
 mod raw;
 
@@ -52,6 +54,18 @@ fn main() {
     }
     if wanted("heal") {
         heal(&engine, &mut figures);
+    }
+    if wanted("breaker") {
+        outage::breaker(&engine, &mut figures);
+    }
+    if wanted("preflight") {
+        outage::preflight(&engine, pairs, &mut figures);
+    }
+    if wanted("orphans") {
+        outage::orphans(&engine, pairs, &mut figures);
+    }
+    if wanted("recovery") {
+        outage::recovery(&engine, pairs, &mut figures);
     }
     drop(engine);
     if wanted("program") {
@@ -152,7 +166,11 @@ fn argus_up(controller: &Controller<'_>, project: &str, text: &str) -> f64 {
 }
 
 fn argus_down(engine: &PrivateEngine, controller: &Controller<'_>, project: &str) {
-    controller.remove_spec(&format!("{project}/e2e.yaml"));
+    argus_down_file(engine, controller, project, &format!("{project}/e2e.yaml"));
+}
+
+fn argus_down_file(engine: &PrivateEngine, controller: &Controller<'_>, project: &str, file: &str) {
+    controller.remove_spec(file);
     let label = format!("argusai.project={project}");
     controller.wait_until(LIMIT * 2, "the environment is gone", || {
         engine.containers_with(&label).is_empty().then_some(())

@@ -10,8 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use argus_tests::stage::{self, IMAGE, LIMIT, text};
-use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use argus_tests::{Controller, Options, PrivateEngine, RunOptions, wait};
 use serde_json::{Value, json};
+
+#[path = "../selftest/disk.rs"]
+mod disk;
 
 /// A healing that takes longer counts as none.
 const HEALED_WITHIN: Duration = Duration::from_secs(120);
@@ -137,11 +140,13 @@ fn web(env: &str) -> String {
 }
 
 /// Two services; `web` ends on a signal, and takes all memory when it is told to.
-fn spec(env: &str, port: usize) -> String {
+///
+/// The engine's disk is small, so what has to be free on it is said.
+fn spec(env: &str, port: usize, free: &str) -> String {
     format!(
         r#"version: "1"
 project: {{ name: {env} }}
-resilience: {{ container: {{ maxRestarts: 10, restartDelay: 500ms }} }}
+resilience: {{ container: {{ maxRestarts: 10, restartDelay: 500ms }}, preflight: {{ diskSpaceThreshold: {free} }} }}
 argus: {{ restart: {{ window: 1s, resetAfter: 1s }} }}
 services:
   db:
@@ -255,7 +260,10 @@ struct Row {
 fn main() -> ExitCode {
     let rounds: u32 = option("--rounds").map_or(10, |text| text.parse().expect("--rounds takes a number"));
     let only = option("--only");
-    let engine = PrivateEngine::start();
+    let engine = PrivateEngine::start_with(Options {
+        data_size: Some(disk::DATA_ROOT.to_owned()),
+        ..Options::default()
+    });
     stage::images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
     let bench = Bench {
@@ -268,7 +276,10 @@ fn main() -> ExitCode {
         .iter()
         .filter(|trouble| is_wanted(trouble.name) || is_wanted(RESTART))
         .collect();
-    assert!(!all.is_empty(), "--only names no trouble");
+    assert!(
+        !all.is_empty() || is_wanted(disk::NAME),
+        "--only names no trouble"
+    );
     let wanted: Vec<&Trouble> = all
         .iter()
         .copied()
@@ -276,27 +287,35 @@ fn main() -> ExitCode {
         .collect();
     for (number, trouble) in all.iter().enumerate() {
         let env = format!("st-{}", trouble.name);
-        argus.write_spec(&format!("{}/e2e.yaml", trouble.name), &spec(&env, 18600 + number));
+        argus.write_spec(
+            &format!("{}/e2e.yaml", trouble.name),
+            &spec(&env, 18600 + number, "20MB"),
+        );
     }
     for trouble in &all {
         argus.wait_ready(&format!("st-{}", trouble.name), LIMIT);
     }
     let rows = Mutex::new(Vec::new());
+    let done = |row: Row| {
+        eprintln!("{}", line(&row));
+        rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+    };
     std::thread::scope(|scope| {
+        let (bench, done) = (&bench, &done);
+        if is_wanted(disk::NAME) {
+            scope.spawn(move || done(disk::rounds(bench.engine, 18600 + TROUBLES.len(), rounds)));
+        }
         for trouble in &wanted {
-            let (bench, rows) = (&bench, &rows);
             scope.spawn(move || {
                 let env = format!("st-{}", trouble.name);
                 let times = (0..rounds)
                     .filter_map(|round| bench.healed(&env, trouble, round))
                     .collect();
-                let row = Row {
+                done(Row {
                     name: trouble.name,
                     rounds,
                     times,
-                };
-                eprintln!("{}", line(&row));
-                rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+                });
             });
         }
     });

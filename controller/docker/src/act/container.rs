@@ -167,6 +167,17 @@ pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> 
     gone_is_done(came, Op::StopContainer).inspect(|_| stopping.done((shared.now)()))
 }
 
+/// Freezes a container of ours.
+pub(crate) async fn pause(shared: &Shared, id: &ContainerId) -> Result<Done, ActError> {
+    ownership::sure(shared, id).await?;
+    let client = shared.connection.client()?;
+    match call::raw(Op::PauseContainer, WRITE, client.pause_container(id.as_str())).await {
+        Ok(()) => Ok(Done::Ok),
+        Err(refusal) if refusal.text().contains("is already paused") => Ok(Done::Ok),
+        Err(refusal) => Err(refusal.into_error(Op::PauseContainer)),
+    }
+}
+
 /// Unfreezes a container.
 pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, ActError> {
     ownership::sure(shared, id).await?;

@@ -51,6 +51,22 @@ pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActError> {
     })
 }
 
+/// Whether the engine answers a ping, and a list of one container at most where that is wanted.
+pub(super) async fn answers(
+    shared: &Shared,
+    client: bollard::Docker,
+    must_list: bool,
+) -> Result<(), ActError> {
+    call::ping(shared).await?;
+    if !must_list {
+        return Ok(());
+    }
+    let one = ListContainersOptionsBuilder::default().limit(1).build();
+    call::within(Op::List, READ, client.list_containers(Some(one)))
+        .await
+        .map(drop)
+}
+
 /// Looks at one object; `None` when it is gone or does not carry our label.
 pub(super) async fn look(
     client: bollard::Docker,

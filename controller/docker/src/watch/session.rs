@@ -71,7 +71,7 @@ pub(super) struct Session {
     linger: Linger,
     samples: Interval,
     lister: Lister,
-    listed_at: Option<Timestamp>,
+    pub(super) listed_at: Option<Timestamp>,
     failures: u32,
     /// Looked at since the list was announced: newer than whatever it shows of them.
     looked_at: BTreeSet<ObjectId>,
@@ -95,9 +95,11 @@ enum Turn {
 }
 
 impl Session {
-    /// Subscribes, and waits until the engine answers a ping.
+    /// Subscribes, and waits until the engine answers a ping, and a list where none came of the last session: else an engine
+    /// that lists nothing would be found and lost again for ever.
     pub(super) async fn open(
         shared: &Arc<Shared>,
+        must_list: bool,
         known: &mut Known,
         queue: &mut VecDeque<Sighting>,
     ) -> Result<Self, Lost> {
@@ -123,13 +125,13 @@ impl Session {
             looked_at: BTreeSet::new(),
             doubt: Doubt::new(subscribed_at),
         };
-        let mut ping = Box::pin(call::ping(shared));
+        let mut answers = Box::pin(look::answers(shared, session.client.clone(), must_list));
         loop {
             // The stream is polled first, so the subscription is on its way before the ping.
             tokio::select! {
                 biased;
                 event = session.events.next() => session.heard(event, known, queue)?,
-                answer = &mut ping => return match answer {
+                answer = &mut answers => return match answer {
                     Ok(()) => Ok(session),
                     Err(error) => Err(Lost(error.to_string())),
                 },

@@ -1,0 +1,290 @@
+//! What a failing engine costs: the answer of an open breaker, a preflight, the removal of orphans, all Ready again after a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::Backend as _;
+use argus_backend::sim::{Engine, Sim, Weather};
+use argus_core::ident::{EnvName, ServiceName};
+use argus_core::memory::Circuits;
+use argus_core::outcome::ActError;
+use argus_core::plan::Subject;
+use argus_core::time::Timestamp;
+use argus_reconciler::Gated;
+use argus_reconciler::gated::Openings;
+use argus_tests::stage::{self, LIMIT};
+use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::figure::Figure;
+use crate::{push, raw};
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+/// The value below which so much of all values lies.
+fn quantile(values: &[f64], part: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index into some thousand values"
+    )]
+    let at = ((sorted.len() as f64 * part).ceil() as usize).clamp(1, sorted.len());
+    sorted[at - 1]
+}
+
+/// How soon a call is refused while the breaker is open: at the gate that every call passes, and as the command of a person.
+pub(crate) fn breaker(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
+    const CALLS: usize = 100_000;
+    const COMMANDS: usize = 200;
+    let at_gate = gate(CALLS);
+    for (part, name, goal) in [
+        (0.5, "p50", None),
+        (0.99, "p99", Some(("< 100 ms", 1e5))),
+        (0.999, "p99.9", Some(("< 5 ms", 5e3))),
+    ] {
+        let what = format!("`CIRCUIT_OPEN` at the gate, {name} of {CALLS} calls");
+        let figure = Figure::new(what, "µs", vec![quantile(&at_gate, part)]);
+        push(
+            figures,
+            if let Some(goal) = goal {
+                figure.goal(goal)
+            } else {
+                figure
+            },
+        );
+    }
+    let (commands, plain) = commands(engine, COMMANDS);
+    let what = format!("floor of a command: the program starts and ends, p99 of {COMMANDS}");
+    push(figures, Figure::new(what, "ms", vec![quantile(&plain, 0.99)]));
+    for (part, name) in [(0.5, "p50"), (0.99, "p99")] {
+        let what =
+            format!("`CIRCUIT_OPEN` of `argus logs`, from its start to its end, {name} of {COMMANDS} calls");
+        let figure = Figure::new(what, "ms", vec![quantile(&commands, part)]);
+        push(figures, figure.goal(("< 100 ms", 100.0)));
+    }
+}
+
+/// In microseconds.
+fn gate(calls: usize) -> Vec<f64> {
+    let env = EnvName::new("bench").expect("a name");
+    let subject = Subject::Service {
+        environment: env.clone(),
+        service: ServiceName::new("web").expect("a name"),
+    };
+    let mut circuits = Circuits::default();
+    let refused = Err(ActError::Unreachable("refused".to_owned()));
+    while circuits.engine().is_closed() {
+        circuits.heard(&env, &subject, &refused, Timestamp(0));
+    }
+    let (_open, openings) = watch::channel(Openings::of(&circuits, [env].iter()));
+    let sim = Sim::new(Engine::new(1, Weather::default()), || Timestamp(0));
+    let gated = Arc::new(Gated::new(sim, openings));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let mut took = Vec::with_capacity(calls);
+        for _ in 0..calls {
+            let (timed, asked) = wait::timed(|| gated.about());
+            // The answer is there when the call is polled first: nothing is awaited on the way.
+            let begun = wait::timed(|| futures::FutureExt::now_or_never(asked));
+            assert!(
+                matches!(begun.1, Some(Err(ActError::CircuitOpen))),
+                "it is refused at once"
+            );
+            took.push(ms(timed + begun.0) * 1e3);
+        }
+        took
+    })
+}
+
+/// Of `argus logs` while the engine is away, and of a command that does nothing, in turns.
+fn commands(engine: &PrivateEngine, count: usize) -> (Vec<f64>, Vec<f64>) {
+    let proxy = Proxy::start(&engine.scratch("breaker").join("p.sock"), &engine.socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let controller = Controller::start(engine, options);
+    controller.write_spec("e2e.yaml", &crate::plain("barred", 1));
+    controller.wait_ready("barred", LIMIT);
+    proxy.refuse();
+    controller.wait_until(LIMIT, "the engine's breaker is open", || {
+        (controller.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    let (mut refused, mut plain) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let (took, output) = wait::timed(|| controller.cli(&["logs", "barred", "s0"]));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("circuit breaker"), "{said}");
+        refused.push(ms(took));
+        let (took, output) = wait::timed(|| controller.cli(&["--version"]));
+        assert!(output.status.success(), "argus --version");
+        plain.push(ms(took));
+    }
+    proxy.heal();
+    controller.wait_status("barred", LIMIT * 2, "is fresh again", |now| {
+        now["phase"] == "Ready" && now["stale"] != true
+    });
+    crate::argus_down_file(engine, &controller, "barred", "e2e.yaml");
+    (refused, plain)
+}
+
+/// `argus preflight` of one spec on an engine that is well, beside the reads that it cannot do without.
+pub(crate) fn preflight(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure>) {
+    const READS: [&str; 6] = [
+        "/_ping",
+        "/version",
+        "/info",
+        "/containers/json?all=1",
+        "/networks",
+        "/volumes",
+    ];
+    let controller = Controller::prepare(engine, RunOptions::default());
+    controller.write_spec("e2e.yaml", &crate::plain("looked", 10));
+    let (mut floors, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..pairs * 3 {
+        let (took, ()) = wait::timed(|| {
+            for path in READS {
+                assert!(engine.api("GET", path, None).ok(), "{path}");
+            }
+        });
+        floors.push(ms(took));
+        let (took, output) = wait::timed(|| controller.cli(&["preflight"]));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
+        );
+        ours.push(ms(took));
+    }
+    push(
+        figures,
+        Figure::new(
+            "floor of a preflight: six reads, one after the other",
+            "ms",
+            floors,
+        ),
+    );
+    let what = "`argus preflight`, healthy engine, 10 services, from its start to its end";
+    push(figures, Figure::new(what, "ms", ours).goal(("≤ 10 s", 10_000.0)));
+}
+
+/// Twenty orphans on four networks: `argus orphans --clean` beside a client that only stops and removes them.
+pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure>) {
+    const COUNT: usize = 20;
+    const NETWORKS: usize = 4;
+    let controller = Controller::prepare(engine, RunOptions::default());
+    let label = "argusai.project=orphaned";
+    let (mut floors, mut ours, mut ratios) = (vec![], vec![], vec![]);
+    for _ in 0..pairs {
+        plant(engine, COUNT, NETWORKS);
+        let (floor, ()) = wait::timed(|| raw::clean(engine, "orphan", COUNT, NETWORKS));
+        assert!(engine.containers_with(label).is_empty(), "all went");
+        plant(engine, COUNT, NETWORKS);
+        let clean = ["orphans", "--clean", "--project", "orphaned"];
+        let (took, output) = wait::timed(|| controller.cli(&clean));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(engine.containers_with(label).is_empty(), "all went");
+        floors.push(ms(floor));
+        ours.push(ms(took));
+        ratios.push(took.as_secs_f64() / floor.as_secs_f64());
+    }
+    let floor = "floor: a raw client stops and removes 20 containers, 8 at once, then 4 networks";
+    push(figures, Figure::new(floor, "ms", floors));
+    let what = "`argus orphans --clean`: 20 containers with 4 networks, from its start to its end";
+    push(figures, Figure::new(what, "ms", ours));
+    let ratio = Figure::new("ratio, removal of 20 orphans with 4 networks", "×", ratios);
+    push(figures, ratio.goal(("≤ 1.10 × floor", 1.10)));
+}
+
+/// What a dead controller left: nobody holds a lease for it, and it is older than the grace.
+fn plant(engine: &PrivateEngine, count: usize, networks: usize) {
+    let labels = json!({ "argusai.managed": "true", "argusai.project": "orphaned", "argusai.environment": "orphaned",
+        "argusai.service": "gone", "argusai.controller": "dead", "argusai.run-id": "r",
+        "argusai.created-at": "2026-01-01T00:00:00Z" });
+    for number in 0..networks {
+        let body = json!({ "Name": format!("orphan-n{number}"), "Driver": "bridge", "Labels": labels });
+        let answer = engine.api("POST", "/networks/create", Some(&body));
+        assert!(answer.ok(), "{answer:?}");
+    }
+    for number in 0..count {
+        let network = format!("orphan-n{}", number % networks);
+        let body = json!({ "Image": "busybox:local", "Labels": labels,
+            "HostConfig": { "NetworkMode": network, "Init": true } });
+        let path = format!("/containers/create?name=orphan-s{number}");
+        let answer = engine.api("POST", &path, Some(&body));
+        assert!(answer.ok(), "{answer:?}");
+        let answer = engine.api("POST", &format!("/containers/orphan-s{number}/start"), None);
+        assert!(answer.ok(), "{answer:?}");
+    }
+    let grace = Duration::from_secs(31);
+    wait::all_the_while(grace, "the orphans grow older than their grace", || {
+        engine.containers_with("argusai.project=orphaned").len() == count
+    });
+}
+
+/// From the engine's first answer after a restart until ten environments of two services with health are Ready again, beside a
+/// client that starts all twenty at once and asks until they answer.
+pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure>) {
+    const ENVIRONMENTS: u16 = 10;
+    const FIRST: u16 = 22_000;
+    let (mut floors, mut ours, mut ratios) = (vec![], vec![], vec![]);
+    for _ in 0..pairs {
+        let count = 2 * usize::from(ENVIRONMENTS);
+        raw::up(engine, "bareback", count, Some(FIRST));
+        engine.restart();
+        let (floor, ()) = wait::timed(|| raw::again(engine, "bareback", count, FIRST));
+        raw::down(engine, "bareback", count);
+
+        let controller = Controller::start(engine, RunOptions::default());
+        let names: Vec<_> = (0..ENVIRONMENTS).map(|number| format!("back{number}")).collect();
+        for (number, name) in (0..).zip(&names) {
+            let port = FIRST + 2 * number;
+            let text = stage::singles(name, &[port, port + 1], "");
+            controller.write_spec(&format!("{name}.e2e.yaml"), &text);
+        }
+        for name in &names {
+            controller.wait_ready(name, LIMIT * 2);
+        }
+        engine.restart();
+        let (took, ()) = wait::timed(|| {
+            for name in &names {
+                controller.wait_status(name, LIMIT * 3, "is Ready again", |now| {
+                    now["phase"] == "Ready"
+                        && now["stale"] != true
+                        && stage::condition(now, "EngineReachable")["status"] == "True"
+                        && engine
+                            .containers_with(&format!("argusai.project={name}"))
+                            .iter()
+                            .all(|found| found["State"] == "running")
+                });
+            }
+        });
+        for name in &names {
+            crate::argus_down_file(engine, &controller, name, &format!("{name}.e2e.yaml"));
+        }
+        floors.push(ms(floor));
+        ours.push(ms(took));
+        ratios.push(took.as_secs_f64() / floor.as_secs_f64());
+    }
+    let floor = "floor: a raw client starts 20 containers after an engine restart, four in flight, and asks each until it answers";
+    push(figures, Figure::new(floor, "ms", floors));
+    let what = "10 environments (20 services) Ready again, from the engine's first answer after a restart";
+    push(figures, Figure::new(what, "ms", ours));
+    push(
+        figures,
+        Figure::new("ratio, Ready again after an engine restart", "×", ratios),
+    );
+}

@@ -1,0 +1,74 @@
+//! The trouble of a full disk: an environment is asked for while too little is free, which is said, and comes when there is room.
+
+use std::fs::File;
+use std::time::Duration;
+
+use argus_tests::stage::LIMIT;
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+
+use crate::{Bench, HEALED_WITHIN, Row, now, spec};
+
+pub(crate) const NAME: &str = "disk-pressure";
+/// The engine's whole disk; its images and the layers of all environments take a tenth of it.
+pub(crate) const DATA_ROOT: &str = "512m";
+/// What the one environment here wants to be free.
+const THRESHOLD: u64 = 300_000_000;
+/// What is left meanwhile: enough for all the others.
+const LEFT: u64 = 150_000_000;
+const ENV: &str = "st-disk-pressure";
+const FILE: &str = "e2e.yaml";
+
+/// Each round the environment is new. A look at the disk counts for half a minute and a controller that comes anew takes one, so
+/// each round has its own run of a controller that nobody else needs.
+pub(crate) fn rounds(engine: &PrivateEngine, port: usize, rounds: u32) -> Row {
+    let argus = Controller::prepare(engine, RunOptions::default());
+    let bench = Bench {
+        engine,
+        argus: &argus,
+    };
+    let times = (0..rounds).filter_map(|_| round(&bench, port)).collect();
+    Row {
+        name: NAME,
+        rounds,
+        times,
+    }
+}
+
+/// From the moment there is room again until the environment is whole; `None`: too long, or the full disk was not told.
+fn round(bench: &Bench<'_>, port: usize) -> Option<Duration> {
+    let ballast = bench.engine.data_root().join("ballast");
+    fill(bench.engine, &ballast);
+    bench.argus.start_again();
+    bench.argus.write_spec(FILE, &spec(ENV, port, "300MB"));
+    let told = wait::poll(LIMIT, || says_low(bench));
+    let untouched = bench.engine.containers_with(&label()).is_empty();
+    std::fs::remove_file(&ballast).expect("the ballast is there");
+    let begun = now();
+    let whole = wait::poll(HEALED_WITHIN, || bench.is_whole(ENV).then_some(()));
+    let took = now().duration_since(begun).ok();
+    bench.argus.remove_spec(FILE);
+    let gone = wait::poll(LIMIT, || {
+        bench.engine.containers_with(&label()).is_empty().then_some(())
+    });
+    bench.argus.stop();
+    told.and(whole).and(gone).and(untouched.then_some(())).and(took)
+}
+
+fn label() -> String {
+    format!("argusai.environment={ENV}")
+}
+
+fn says_low(bench: &Bench<'_>) -> Option<()> {
+    let status = bench.argus.status(ENV);
+    let errors = status["errors"].as_array()?;
+    let low = errors.iter().find(|error| error["code"] == "DISK_SPACE_LOW")?;
+    (low["details"]["freeBytes"].as_u64()? < THRESHOLD).then_some(())
+}
+
+fn fill(engine: &PrivateEngine, ballast: &std::path::Path) {
+    let found = rustix::fs::statvfs(engine.data_root()).expect("the data root is there");
+    let free = found.f_bavail * found.f_frsize;
+    let size = free.checked_sub(LEFT).expect("there is more free than that");
+    let file = File::create(ballast).expect("a file in the data root");
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).expect("it fits");
+}

@@ -1,0 +1,197 @@
+//! A daemon that is stopped for long, killed, or restarted under many environments: everything is Ready again, nothing more is done.
+
+use std::time::Duration;
+
+use argus_tests::stage::{LIMIT, condition, images, incarnations, shop, singles, text};
+use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
+use serde_json::Value;
+
+use super::error;
+
+fn prepared(options: Options) -> PrivateEngine {
+    let engine = PrivateEngine::start_with(options);
+    images(&engine);
+    engine
+}
+
+fn is_fresh_and_ready(status: &Value) -> bool {
+    status["phase"] == "Ready"
+        && status["stale"] != true
+        && condition(status, "EngineReachable")["status"] == "True"
+}
+
+#[test]
+fn an_engine_stopped_for_ninety_seconds_is_told_at_once_and_found_again_by_itself() {
+    const ASLEEP: Duration = Duration::from_secs(90);
+    let engine = prepared(Options::default());
+    let options = RunOptions {
+        env: vec![("ARGUS_TIMEOUT_QUICK".into(), "2".into())],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(&engine, options);
+    argus.write_spec("a.e2e.yaml", &shop("asleep", 18700, "one"));
+    argus.wait_ready("asleep", LIMIT);
+    let before = incarnations(&engine, "asleep");
+    engine.freeze();
+    let (lasted, ()) = wait::timed(|| {
+        let (took, ()) = wait::timed(|| {
+            argus.wait_until(Duration::from_secs(30), "the silence has a name", || {
+                error(&argus.controller_status(), "DOCKER_UNAVAILABLE").map(|_| ())
+            });
+        });
+        eprintln!("asleep: told after {took:.1?}");
+        argus.wait_until(LIMIT, "the engine's breaker is open", || {
+            (argus.controller_status()["breaker"]["state"] == "open").then_some(())
+        });
+        // Somebody asks for more meanwhile.
+        argus.write_spec("b.e2e.yaml", &singles("dreamt", &[18710], ""));
+        argus.wait_status("dreamt", LIMIT, "says why it waits", |now| {
+            condition(now, "EngineReachable")["status"] == "False" && now["phase"] != "Ready"
+        });
+        let (took, logs) = wait::timed(|| argus.cli(&["logs", "asleep", "db"]));
+        assert_eq!(logs.status.code(), Some(4), "{logs:?}");
+        assert!(
+            took < Duration::from_secs(15),
+            "a command has a deadline: {took:?}"
+        );
+        let status = argus.status("asleep");
+        assert_eq!(status["stale"], true, "{status:#}");
+        assert_eq!(argus.controller_status()["mode"], "Minimal");
+        wait::all_the_while(ASLEEP, "it stays told", || {
+            error(&argus.controller_status(), "DOCKER_UNAVAILABLE").is_some()
+        });
+    });
+    assert!(lasted > ASLEEP);
+    engine.thaw();
+    let (took, _) =
+        wait::timed(|| argus.wait_status("asleep", 3 * LIMIT, "is Ready again", is_fresh_and_ready));
+    eprintln!("asleep: Ready {took:.1?} after {lasted:.1?} of silence");
+    argus.wait_status("dreamt", LIMIT, "is made at last", is_fresh_and_ready);
+    assert_eq!(incarnations(&engine, "asleep"), before, "nothing was restarted");
+    assert_eq!(incarnations(&engine, "dreamt").len(), 1);
+    let whole = argus.controller_status();
+    assert_eq!(whole["breaker"]["state"], "closed", "{whole:#}");
+    assert!(error(&whole, "DOCKER_UNAVAILABLE").is_none(), "{whole:#}");
+}
+
+/// Through a SIGKILL of the daemon and a new start of it; what the environment was and is.
+fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop(name, 18720, "one"));
+    argus.wait_ready(name, LIMIT);
+    let before = incarnations(engine, name);
+    engine.kill9();
+    argus.wait_status(name, LIMIT, "says that the engine is away", |now| {
+        condition(now, "EngineReachable")["status"] == "False"
+    });
+    engine.start_again();
+    let (took, status) =
+        wait::timed(|| argus.wait_status(name, 3 * LIMIT, "is Ready again", is_fresh_and_ready));
+    eprintln!("{name}: Ready {took:.1?} after the engine answered");
+    for service in ["db", "api", "web"] {
+        let row = Controller::service(&status, service);
+        assert_eq!(row["restarts"], 0, "no budget was burnt: {row:#}");
+    }
+    // Nothing that was begun before is still to come.
+    let after = incarnations(engine, name);
+    wait::all_the_while(Duration::from_secs(5), "it stays so", || {
+        incarnations(engine, name) == after
+    });
+    (before, after)
+}
+
+type Runs = std::collections::BTreeMap<String, (String, String)>;
+
+#[test]
+fn a_daemon_killed_with_live_restore_costs_no_container_its_run() {
+    let engine = prepared(Options {
+        live_restore: true,
+        ..Options::default()
+    });
+    let (before, after) = killed(&engine, "kept");
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_daemon_killed_without_live_restore_has_each_container_started_once() {
+    let engine = prepared(Options::default());
+    let (before, after) = killed(&engine, "lost");
+    let ids = |runs: &Runs| {
+        runs.iter()
+            .map(|(name, (id, _))| (name.clone(), id.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&before), ids(&after), "none was made anew");
+    let starts: Vec<_> = engine
+        .docker_ok(&[
+            "events",
+            "--since",
+            "10m",
+            "--until",
+            "0s",
+            "--filter",
+            "event=start",
+            "--format",
+            "{{.Actor.ID}}",
+        ])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    for (name, (id, _)) in &after {
+        assert_eq!(starts.iter().filter(|start| *start == id).count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn ten_environments_are_ready_again_after_an_engine_restart_with_one_start_a_container() {
+    const ENVIRONMENTS: u16 = 10;
+    let engine = prepared(Options::default());
+    let proxy = Proxy::start(&engine.scratch("ten").join("p.sock"), &engine.socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(&engine, options);
+    let names: Vec<_> = (0..ENVIRONMENTS).map(|number| format!("ten{number}")).collect();
+    for (number, name) in (0..).zip(&names) {
+        let port = 18730 + 2 * number;
+        argus.write_spec(&format!("{name}.e2e.yaml"), &singles(name, &[port, port + 1], ""));
+    }
+    for name in &names {
+        argus.wait_ready(name, 2 * LIMIT);
+    }
+    let ids = |name: &String| incarnations(&engine, name).into_values().map(|(id, _)| id);
+    let before: Vec<_> = names.iter().flat_map(ids).collect();
+    assert_eq!(before.len(), 2 * usize::from(ENVIRONMENTS));
+    proxy.reset_counts();
+    engine.restart();
+    let (took, ()) = wait::timed(|| {
+        for name in &names {
+            argus.wait_status(name, 3 * LIMIT, "is Ready again", |now| {
+                is_fresh_and_ready(now)
+                    && engine
+                        .containers_with(&format!("argusai.project={name}"))
+                        .iter()
+                        .all(|one| text(&one["State"]) == "running")
+            });
+        }
+    });
+    eprintln!("ten environments are Ready {took:.1?} after the engine answered");
+    for name in &names {
+        let services = argus.status(name)["services"].as_array().cloned();
+        for row in services.expect("services") {
+            assert_eq!(row["restarts"], 0, "no budget was burnt: {row:#}");
+        }
+    }
+    let after: Vec<_> = names.iter().flat_map(ids).collect();
+    assert_eq!(before, after, "none was made anew");
+    let counts = proxy.counts();
+    let counted = |class: &str| counts.get(class).copied().unwrap_or(0);
+    assert_eq!(
+        counted("POST /containers/*/start"),
+        before.len(),
+        "each was started once: {counts:?}"
+    );
+    assert_eq!(counted("POST /containers/*/stop"), 0, "{counts:?}");
+    assert_eq!(counted("POST /containers/*/restart"), 0, "{counts:?}");
+}

@@ -1,0 +1,198 @@
+//! `argus selftest` on an engine that others use: all is recovered from, nothing else is touched, nothing is left.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use argus_tests::stage::{LIMIT, images, incarnations, running, shop};
+use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const TROUBLES: [&str; 9] = [
+    "exit-crash",
+    "oom-crash",
+    "stopped",
+    "paused",
+    "removed",
+    "detached",
+    "stale-network",
+    "port-conflict",
+    "orphan",
+];
+
+/// The command on an engine, with a place of its own for what it keeps for a while.
+struct Run<'e> {
+    engine: &'e PrivateEngine,
+    temporary: PathBuf,
+}
+
+impl<'e> Run<'e> {
+    fn new(engine: &'e PrivateEngine, name: &str) -> Self {
+        let temporary = engine.scratch(name);
+        Self { engine, temporary }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.engine.command_in_netns(binary::argus());
+        command
+            .arg("selftest")
+            .args(args)
+            .env("DOCKER_HOST", self.engine.host())
+            .env_remove("DOCKER_CONTEXT")
+            .env("NO_COLOR", "1")
+            .env("TMPDIR", &self.temporary)
+            .current_dir(&self.temporary)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Names of all containers, networks, volumes but leases, and images on the engine.
+    fn inventory(&self) -> BTreeSet<String> {
+        [
+            ["container", "ls", "--all", "--format", "{{.Names}}"].as_slice(),
+            ["network", "ls", "--format", "{{.Name}} {{.ID}}"].as_slice(),
+            ["volume", "ls", "--format", "{{.Name}}"].as_slice(),
+            ["image", "ls", "--all", "--format", "{{.Repository}} {{.ID}}"].as_slice(),
+        ]
+        .iter()
+        .flat_map(|words| {
+            let kind = words[0];
+            let text = self.engine.docker_ok(words);
+            text.lines()
+                .filter(|line| !line.starts_with("argus-lease-"))
+                .map(|line| format!("{kind} {line}"))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+    }
+
+    fn is_tidy(&self) -> bool {
+        let mut left = std::fs::read_dir(&self.temporary).expect("it is there");
+        left.next().is_none()
+    }
+}
+
+fn prepared() -> PrivateEngine {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    engine
+}
+
+#[test]
+fn all_is_recovered_from_and_the_engine_is_as_it_was() {
+    let engine = prepared();
+    // Somebody's own environment, somebody's own container, and somebody who has the port that the selftest would like.
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("mine", 18800, "one"));
+    argus.wait_ready("mine", LIMIT);
+    let taken = [
+        "run",
+        "-d",
+        "--name",
+        "foreign",
+        "-p",
+        "18990:8080",
+        "busybox:local",
+    ];
+    engine.docker_ok(&taken);
+    let foreign = engine.inspect("foreign").expect("it runs");
+    let before = incarnations(&engine, "mine");
+    let run = Run::new(&engine, "st");
+    let inventory = run.inventory();
+    let output = run.command(&["-o", "json"]).output().expect("argus runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    eprintln!("{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    eprintln!("{report:#}");
+    assert!(output.status.success(), "{said}");
+    let names: Vec<_> = report["troubles"]
+        .as_array()
+        .expect("troubles")
+        .iter()
+        .map(|row| row["name"].as_str().unwrap_or_default())
+        .collect();
+    assert_eq!(names, TROUBLES);
+    assert_eq!((&report["recovered"], &report["total"]), (&9.into(), &9.into()));
+    assert_eq!(
+        report["leftOut"],
+        serde_json::json!(["daemon-restart", "disk-pressure"])
+    );
+    assert_eq!(run.inventory(), inventory, "nothing is left and nothing is gone");
+    assert!(run.is_tidy(), "no file is left");
+    assert_eq!(incarnations(&engine, "mine"), before, "others were left alone");
+    let now = engine.inspect("foreign").expect("it runs on");
+    assert_eq!((&now["Id"], &now["State"]), (&foreign["Id"], &foreign["State"]));
+    let leases = engine.docker_ok(&["volume", "ls", "-q", "--filter", "label=argusai.lease"]);
+    assert_eq!(leases.lines().count(), 1, "its own lease is taken back: {leases}");
+}
+
+#[test]
+fn whoever_interrupts_it_finds_everything_cleaned_up() {
+    let engine = prepared();
+    let run = Run::new(&engine, "ctrlc");
+    let inventory = run.inventory();
+    let mut child = run
+        .command(&["--only", "paused"])
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("argus starts");
+    let paused = || {
+        let all = engine.containers();
+        let found = all.iter().any(|one| one["State"] == "paused");
+        found.then_some(())
+    };
+    wait::until(4 * LIMIT, "it is in the middle of its trouble", paused);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("our own child takes a signal");
+    let ended = wait::until(2 * LIMIT, "it ends", || child.try_wait().expect("our own child"));
+    assert_eq!(ended.code(), Some(130));
+    assert_eq!(run.inventory(), inventory, "nothing is left");
+    assert!(run.is_tidy(), "no file is left");
+}
+
+#[test]
+fn what_a_killed_one_leaves_goes_as_orphans() {
+    let engine = prepared();
+    let run = Run::new(&engine, "killed");
+    let inventory = run.inventory();
+    let mut child = run
+        .command(&["--only", "paused"])
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("argus starts");
+    let project = wait::until(4 * LIMIT, "it is in the middle of its trouble", || {
+        let all = engine.containers();
+        let found = all.iter().find(|one| one["State"] == "paused")?;
+        found["Labels"]["argusai.project"].as_str().map(str::to_owned)
+    });
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    let nobody = Controller::prepare(&engine, RunOptions::default());
+    wait::until(4 * LIMIT, "its containers and its network are gone", || {
+        nobody.cli(&["orphans", "--project", &project, "--clean"]);
+        let left: Vec<_> = run.inventory().difference(&inventory).cloned().collect();
+        left.iter().all(|line| line.starts_with("image ")).then_some(())
+    });
+    let image = format!("{project}:local");
+    engine.docker_ok(&["image", "rm", &image]);
+    assert_eq!(run.inventory(), inventory);
+}
+
+#[test]
+fn an_engine_that_is_away_is_said_and_nothing_is_begun() {
+    let engine = prepared();
+    let run = Run::new(&engine, "away");
+    engine.docker_ok(&["run", "-d", "--name", "foreign", "busybox:local"]);
+    let output = run
+        .command(&["-o", "json"])
+        .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
+        .output()
+        .expect("argus runs");
+    assert_eq!(output.status.code(), Some(4));
+    let error: Value = serde_json::from_slice(&output.stderr).expect("an error as JSON");
+    assert_eq!(error["code"], "DOCKER_UNAVAILABLE");
+    assert!(run.is_tidy() && running(&engine, "foreign"));
+}
