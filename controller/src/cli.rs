@@ -21,6 +21,7 @@ mod hold;
 mod incidents;
 mod kept;
 mod logs;
+mod mock;
 mod orphans;
 pub(crate) mod output;
 mod plan;
@@ -110,6 +111,8 @@ enum Verb {
     Explain(explain::Explain),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+    /// Serve one mock, as the containers of mocks do
+    Mock(mock::Mock),
     /// A small HTTP service, used by the examples
     #[command(hide = true)]
     DemoService(demo::DemoService),
@@ -170,6 +173,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
+        Verb::Mock(mock) => mock.carry_out(&options),
         Verb::DemoService(demo) => demo.carry_out(),
     }
 }
@@ -199,9 +203,12 @@ impl Verb {
             Self::Why(why) => why.output,
             Self::Evidence(evidence) => evidence.output,
             Self::Incidents(incidents) => incidents.output,
-            Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
-                None
-            }
+            Self::Run(_)
+            | Self::Logs(_)
+            | Self::Schema(_)
+            | Self::Completions(_)
+            | Self::Mock(_)
+            | Self::DemoService(_) => None,
         };
         output == Some(output::Format::Json)
     }
