@@ -22,6 +22,8 @@ use shared::Shared;
 mod connection;
 mod keeper;
 mod own;
+mod proxy;
+mod recordings;
 mod shared;
 
 /// How often the file is looked at.

@@ -1,13 +1,16 @@
 //! A mock as it is served: from a request to an answer.
 
-use argus_crds::Complaint;
 use argus_crds::error::Code;
+use argus_crds::{Complaint, MockMode};
 use serde_json::json;
 
 use crate::answer::Answer;
 use crate::config::{MockConfig, RESERVED};
 use crate::fill::Moment;
+use crate::forward::Target;
+use crate::openapi::{Document, Violation};
 use crate::path;
+use crate::record::{Pair, Recordings};
 use crate::request::Request;
 use crate::route::{Nearest, Table};
 
@@ -16,33 +19,179 @@ use crate::route::{Nearest, Table};
 pub struct Served {
     overrides: Table,
     routes: Table,
+    document: Option<Document>,
+    mode: MockMode,
+    validate: bool,
+    target: Option<Target>,
+    recordings: Recordings,
+}
+
+/// What is done about a request.
+#[derive(Debug)]
+pub enum Decision<'a> {
+    /// It is answered.
+    Answer(Answer),
+    /// It is passed on, and what comes back is recorded.
+    Forward(&'a Target),
 }
 
 impl Served {
     /// The mock of a configuration, unless a complaint is an error; the complaints' paths are those of the spec.
-    pub fn new(config: &MockConfig) -> (Option<Self>, Vec<Complaint>) {
+    ///
+    /// `recordings` count in the modes `replay` and `smart`.
+    pub fn new(config: &MockConfig, recordings: Vec<Pair>) -> (Option<Self>, Vec<Complaint>) {
         let mut complaints = Vec::new();
-        let at = format!("mocks.{}", config.name);
-        let served = Self {
-            overrides: Table::new(&config.mock.overrides, "overrides", &at, &mut complaints),
-            routes: Table::new(&config.mock.routes, "routes", &at, &mut complaints),
+        let (mock, at) = (&config.mock, format!("mocks.{}", config.name));
+        let overrides = Table::new(&mock.overrides, "overrides", &at, &mut complaints);
+        let routes = Table::new(&mock.routes, "routes", &at, &mut complaints);
+        let document = config.document.as_deref().and_then(|text| {
+            let (document, found) = Document::read(text, mock.max_depth);
+            complaints.extend(
+                found
+                    .into_iter()
+                    .map(|complaint| of_document(complaint, &at, mock.openapi.as_deref())),
+            );
+            document
+        });
+        if mock.openapi.is_some() && config.document.is_none() {
+            complaints.push(Complaint::error(
+                format!("{at}.openapi"),
+                "the document is not at hand",
+            ));
+        }
+        let target = match (mock.mode, mock.target.as_deref()) {
+            (MockMode::Record, Some(url)) => {
+                let path = format!("{at}.target");
+                Target::new(url)
+                    .map_err(|complaint| complaints.push(Complaint { path, ..complaint }))
+                    .ok()
+            }
+            (MockMode::Record, None) => {
+                complaints.push(Complaint::error(
+                    format!("{at}.mode"),
+                    "mode `record` needs a `target`",
+                ));
+                None
+            }
+            (MockMode::Auto | MockMode::Replay | MockMode::Smart, _) => None,
         };
+        if mock.validate && mock.openapi.is_none() {
+            let complaint = Complaint::warning(
+                format!("{at}.validate"),
+                "there is no `openapi` to validate against",
+            );
+            complaints.push(complaint.hint("add `openapi`, or remove `validate`"));
+        }
         let refused = complaints.iter().any(Complaint::is_error);
+        let served = Self {
+            overrides,
+            routes,
+            document,
+            mode: mock.mode,
+            validate: mock.validate,
+            target,
+            recordings: Recordings::new(recordings),
+        };
         ((!refused).then_some(served), complaints)
     }
 
-    /// The answer to a request.
-    pub fn answer(&self, request: &Request, moment: Moment) -> Answer {
+    /// What is done about a request: overrides go first, then routes, then the target or the recordings, then the document.
+    pub fn decide(&self, request: &Request, moment: Moment) -> Decision<'_> {
         let segments = path::segments(&request.path);
         let mut nearest: Vec<Nearest> = Vec::new();
         for table in [&self.overrides, &self.routes] {
             match table.answer(request, &segments, moment) {
-                Ok(answer) => return answer,
+                Ok(answer) => return Decision::Answer(answer),
                 Err(near) => nearest.extend(near),
             }
         }
-        unmatched(request, nearest)
+        let found = self
+            .document
+            .as_ref()
+            .map(|document| (document, document.find(request, &segments)));
+        if self.validate
+            && let Some((document, Ok((operation, params)))) = &found
+        {
+            let violations = document.violations(operation, request, params);
+            if !violations.is_empty() {
+                return Decision::Answer(refused(&operation.name, &violations));
+            }
+        }
+        if let Some(target) = &self.target {
+            return Decision::Forward(target);
+        }
+        let from_recordings = match self.mode {
+            MockMode::Replay | MockMode::Smart => true,
+            MockMode::Auto | MockMode::Record => false,
+        };
+        if from_recordings && let Some(answer) = self.recordings.answer(request) {
+            return Decision::Answer(answer);
+        }
+        if self.mode == MockMode::Replay {
+            return Decision::Answer(unrecorded(request, self.recordings.len()));
+        }
+        Decision::Answer(match found {
+            Some((document, Ok((operation, params)))) => {
+                document.answer(operation, request, &params, self.mode == MockMode::Smart)
+            }
+            Some((_, Err(near))) => {
+                nearest.extend(near);
+                unmatched(request, nearest)
+            }
+            None => unmatched(request, nearest),
+        })
     }
+}
+
+/// A complaint about a document as one about the mock that names it.
+fn of_document(complaint: Complaint, at: &str, file: Option<&str>) -> Complaint {
+    let file = file.unwrap_or("the document");
+    let place = complaint.place.map_or_else(
+        || file.to_owned(),
+        |place| format!("{file}:{}:{}", place.line, place.column),
+    );
+    Complaint {
+        path: format!("{at}.openapi"),
+        message: format!("{place}: {}", complaint.message),
+        place: None,
+        ..complaint
+    }
+}
+
+fn refused(operation: &str, violations: &[Violation]) -> Answer {
+    let first = violations.first().map(|violation| {
+        let name = violation
+            .name
+            .as_ref()
+            .map_or_else(String::new, |name| format!(" `{name}`"));
+        let pointer = if violation.pointer.is_empty() {
+            String::new()
+        } else {
+            format!(" at `{}`", violation.pointer)
+        };
+        format!("{}{name}{pointer}: {}", violation.place, violation.message)
+    });
+    let more = match violations.len() {
+        0 | 1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    let message = format!(
+        "the request does not fit `{operation}`: {}{more}",
+        first.unwrap_or_default()
+    );
+    let details = json!({ "operation": operation, "violations": violations });
+    let by = Some(format!("openapi {operation}"));
+    Answer {
+        by,
+        ..Answer::refusal(422, Code::MockRequestInvalid, &message, &details)
+    }
+}
+
+fn unrecorded(request: &Request, recordings: usize) -> Answer {
+    let asked = format!("{} {}", request.method, request.path);
+    let message = format!("nothing was recorded for `{asked}`; there are {recordings} recordings");
+    let details = json!({ "method": request.method, "path": request.path, "recordings": recordings });
+    Answer::refusal(404, Code::MockNoRoute, &message, &details)
 }
 
 /// Whether the mock itself answers what is asked for.
@@ -73,61 +222,5 @@ fn unmatched(request: &Request, mut nearest: Vec<Nearest>) -> Answer {
 }
 
 #[cfg(test)]
-mod tests {
-    use argus_core::time::Timestamp;
-    use bytes::Bytes;
-    use serde_json::Value;
-
-    use super::*;
-
-    const NOW: Moment = Moment {
-        now: Timestamp(0),
-        chance: 0,
-    };
-
-    fn served(mock: &Value) -> Served {
-        let config = MockConfig::new("m", serde_json::from_value(mock.clone()).unwrap(), None);
-        let (served, complaints) = Served::new(&config);
-        served.unwrap_or_else(|| panic!("{complaints:?}"))
-    }
-
-    fn get(served: &Served, path: &str) -> Answer {
-        served.answer(&Request::new("GET", path, Vec::new(), Bytes::new()), NOW)
-    }
-
-    #[test]
-    fn overrides_go_before_routes_however_general_they_are() {
-        let mock = json!({
-            "port": 1,
-            "routes": [{ "method": "GET", "path": "/a", "response": { "body": "route" } }],
-            "overrides": [{ "method": "ANY", "path": "/*", "response": { "body": "override" } }],
-        });
-        assert_eq!(get(&served(&mock), "/a").body, "override");
-    }
-
-    #[test]
-    fn the_answer_to_what_nobody_answers_is_json_with_the_nearest_route() {
-        let mock = json!({ "port": 1, "routes": [{ "method": "GET", "path": "/users/:id" }] });
-        let answer = get(&served(&mock), "/user/1");
-        let body: Value = serde_json::from_slice(&answer.body).unwrap();
-        assert_eq!(answer.status, 404);
-        assert_eq!(body["error"]["code"], "MOCK_NO_ROUTE");
-        assert_eq!(
-            body["error"]["details"]["nearest"]["route"],
-            "routes[0] GET /users/:id"
-        );
-        assert_eq!(
-            body["error"]["message"],
-            "nothing answers `GET /user/1`; nearest is `routes[0] GET /users/:id`: segment 1 is `user`, not `users`"
-        );
-    }
-
-    #[test]
-    fn what_the_mock_answers_itself_is_reserved_in_every_spelling() {
-        let reserved = |path: &str| is_reserved(&Request::new("GET", path, Vec::new(), Bytes::new()));
-        assert!(
-            reserved("/__argus") && reserved("/__argus/requests?x") && reserved("/a/../%5f_argus/health")
-        );
-        assert!(!reserved("/__arguse") && !reserved("/a/__argus") && !reserved("/"));
-    }
-}
+#[path = "served_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_mock::{Answer, Request, is_reserved};
+use argus_mock::{Answer, Decision, Request, is_reserved};
 use argus_reconciler::clock;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -20,8 +20,8 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::own;
 use super::shared::Shared;
+use super::{own, proxy};
 
 /// The largest body that is taken, in bytes.
 const LARGEST: usize = 10 << 20;
@@ -91,7 +91,13 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
             answer
         }
         None if is_reserved(&request) => return response(own::answer(&request, shared).await),
-        None => shared.current().served.answer(&request, shared.moment()),
+        None => {
+            let current = shared.current();
+            match current.served.decide(&request, shared.moment()) {
+                Decision::Answer(answer) => answer,
+                Decision::Forward(to) => proxy::pass_on(&request, target, to, &current.folder).await,
+            }
+        }
     };
     if !answer.delay.is_zero() {
         tokio::time::sleep(answer.delay).await;

@@ -2,13 +2,14 @@
 
 use std::fmt::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use argus_crds::Complaint;
 use argus_crds::error::Code;
 use argus_mock::{MockConfig, Served};
 use sha2::{Digest, Sha256};
 
+use super::recordings;
 use crate::exit::{Failure, chain};
 
 /// A document has at most 1 MiB, and as a text in JSON it may grow by its quotes and line ends.
@@ -33,6 +34,8 @@ pub(super) struct Loaded {
     pub(super) name: String,
     pub(super) port: u16,
     pub(super) hash: String,
+    /// Where recordings lie.
+    pub(super) folder: PathBuf,
 }
 
 /// Why a file cannot be served.
@@ -77,7 +80,8 @@ impl Keeper {
             .await
             .map_err(|error| refused(Why::Unreadable(error)))?;
         let config = MockConfig::parse(&bytes).map_err(|why| refused(Why::NoConfig(why)))?;
-        let (served, complaints) = Served::new(&config);
+        let recordings = recordings::read(&self.folder(&config)).await;
+        let (served, complaints) = Served::new(&config, recordings);
         let Some(served) = served else {
             return Err(refused(Why::Complaints(complaints)));
         };
@@ -90,12 +94,20 @@ impl Keeper {
             let _infallible = write!(hash, "{byte:02x}");
         }
         let port = config.mock.container_port.unwrap_or(config.mock.port);
+        let folder = self.folder(&config);
         Ok(Loaded {
             served,
             name: config.name,
             port,
             hash,
+            folder,
         })
+    }
+
+    /// Where the recordings lie: a relative path is relative to the file.
+    fn folder(&self, config: &MockConfig) -> PathBuf {
+        let beside = self.file.parent().unwrap_or(Path::new("."));
+        beside.join(&config.mock.recordings_dir)
     }
 
     async fn print(&self) -> Option<Print> {

@@ -27,6 +27,8 @@ pub(super) struct Shared {
 /// The mock as it is now.
 pub(super) struct Current {
     pub(super) served: Arc<Served>,
+    /// Where recordings lie.
+    pub(super) folder: PathBuf,
     /// The SHA-256 of the file it was made from.
     pub(super) hash: String,
     pub(super) since: Timestamp,
@@ -101,6 +103,7 @@ impl Shared {
                 let current = self.current();
                 self.current.send_replace(Arc::new(Current {
                     served: current.served.clone(),
+                    folder: current.folder.clone(),
                     hash: current.hash.clone(),
                     since: current.since,
                     problem: Some(refused.to_string()),
@@ -114,6 +117,7 @@ impl Current {
     fn new(loaded: Loaded, now: Timestamp) -> Self {
         Self {
             served: Arc::new(loaded.served),
+            folder: loaded.folder,
             hash: loaded.hash,
             since: now,
             problem: None,
