@@ -21,6 +21,7 @@ mod hold;
 mod incidents;
 pub(crate) mod kept;
 pub(crate) mod logs;
+mod mock;
 pub(crate) mod orphans;
 pub(crate) mod output;
 mod plan;
@@ -113,6 +114,8 @@ enum Verb {
     Explain(explain::Explain),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+    /// Serve one mock, as the containers of mocks do
+    Mock(mock::Mock),
     /// A small HTTP service, used by the examples
     #[command(hide = true)]
     DemoService(demo::DemoService),
@@ -174,6 +177,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
+        Verb::Mock(mock) => mock.carry_out(&options),
         Verb::DemoService(demo) => demo.carry_out(),
     }
 }
@@ -204,9 +208,12 @@ impl Verb {
             Self::Evidence(evidence) => evidence.output,
             Self::Incidents(incidents) => incidents.output,
             Self::Selftest(selftest) => selftest.output,
-            Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
-                None
-            }
+            Self::Run(_)
+            | Self::Logs(_)
+            | Self::Schema(_)
+            | Self::Completions(_)
+            | Self::Mock(_)
+            | Self::DemoService(_) => None,
         };
         output == Some(output::Format::Json)
     }

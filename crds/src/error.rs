@@ -3,6 +3,7 @@
 mod action;
 mod code;
 mod kind;
+mod mocks;
 mod table;
 
 use schemars::JsonSchema;

@@ -5,6 +5,7 @@
 
 mod check;
 mod deserialize;
+mod document;
 mod rules;
 mod source;
 mod tree;
@@ -20,6 +21,7 @@ use crate::environment::E2eSpec;
 use check::Collector;
 use tree::{Broken, Builder, Node};
 
+pub use document::{Document, document};
 pub use source::SourceMap;
 
 /// The largest file that is read, in bytes.

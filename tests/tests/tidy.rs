@@ -114,6 +114,7 @@ fn the_arrows_between_floors_point_down() {
     let floors = [
         ("crds", &[][..]),
         ("controller/core", &["argus-crds"]),
+        ("controller/mock", &["argus-core", "argus-crds"]),
         ("controller/backend", &["argus-core", "argus-crds"]),
         (
             "controller/docker",
@@ -130,6 +131,7 @@ fn the_arrows_between_floors_point_down() {
                 "argus-core",
                 "argus-crds",
                 "argus-docker",
+                "argus-mock",
                 "argus-reconciler",
             ],
         ),
@@ -172,6 +174,24 @@ fn the_brain_depends_on_very_little() {
         .filter(|name| !allowed.contains(&name.as_str()))
         .collect();
     none("argus-crds is types and their text forms", &extra);
+    let allowed = [
+        "argus-core",
+        "argus-crds",
+        "base64",
+        "bytes",
+        "jsonschema",
+        "regex-syntax",
+        "serde",
+        "serde_json",
+        "sha2",
+        "strsim",
+    ];
+    let used = dependencies("controller/mock/Cargo.toml", "dependencies");
+    let extra: Vec<_> = used
+        .into_iter()
+        .filter(|name| !allowed.contains(&name.as_str()))
+        .collect();
+    none("argus-mock answers requests that others receive", &extra);
 }
 
 #[test]
@@ -198,7 +218,7 @@ fn the_brain_does_no_io_and_waits_for_nobody() {
             "controller/src",
         ],
     );
-    none("floors 0 and 1 are pure", &offences);
+    none("floors 0 and 1, and the mocks, are pure", &offences);
 }
 
 #[test]

@@ -26,7 +26,7 @@ const SECRET: [&str; 9] = [
 /// A shorter value would take harmless words with it.
 const SHORTEST: usize = 4;
 /// What stands where a secret stood.
-const BLACK: &str = "[redacted]";
+pub const BLACK: &str = "[redacted]";
 
 /// Values that are blacked out wherever they stand.
 ///
@@ -174,7 +174,8 @@ fn named(service: &Service) -> Secrets {
     secrets
 }
 
-fn is_secret(name: &str) -> bool {
+/// Whether the name of a variable, a header or a field says that its value is a secret.
+pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET.iter().any(|word| name.contains(word))
 }

@@ -66,6 +66,9 @@ codes! {
     Held "HELD"
     LeaseHeld "LEASE_HELD"
     JournalUnwritable "JOURNAL_UNWRITABLE"
+    MockNoRoute "MOCK_NO_ROUTE"
+    MockRequestInvalid "MOCK_REQUEST_INVALID"
+    MockNoAnswer "MOCK_NO_ANSWER"
     Internal "INTERNAL"
 }
 

@@ -3,6 +3,7 @@
 use super::action::ActionId as Act;
 use super::code::Code;
 use super::kind::{Category, Class, Severity};
+use super::mocks;
 
 /// What the table says about a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -373,6 +374,9 @@ impl Code {
                 explanation: "What is done is written down first; since that is not possible, nothing is changed at all. Containers keep running. The controller is in mode `Safe` until a person resumes it.",
                 actions: &[Act::FixStateDirectory, Act::FreeDiskSpace, Act::ResumeController],
             },
+            Self::MockNoRoute => mocks::NO_ROUTE,
+            Self::MockRequestInvalid => mocks::REQUEST_INVALID,
+            Self::MockNoAnswer => mocks::NO_ANSWER,
             Self::Internal => Explanation {
                 category: Category::System,
                 severity: Severity::Fatal,

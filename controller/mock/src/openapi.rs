@@ -1,0 +1,226 @@
+//! `OpenAPI` documents: what they answer, and what they ask of a request.
+
+use argus_crds::yaml::SourceMap;
+use argus_crds::{Complaint, yaml};
+use serde_json::Value;
+
+use crate::path::{Params, Pattern};
+use crate::request::Request;
+use crate::route::Nearest;
+use cursor::Cursor;
+use dialect::Direction;
+use schemas::Schemas;
+
+mod check;
+mod cursor;
+mod demand;
+mod dialect;
+mod echo;
+mod make;
+mod parameter;
+mod respond;
+mod schemas;
+
+pub(crate) use demand::Violation;
+
+/// The methods that a path may have.
+const METHODS: [&str; 8] = [
+    "get", "put", "post", "delete", "options", "head", "patch", "trace",
+];
+
+/// A document that answers.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The most specific first.
+    operations: Vec<Operation>,
+    /// The paths of its servers, where they have one.
+    prefixes: Vec<Vec<String>>,
+    requests: Schemas,
+    responses: Schemas,
+    max_depth: usize,
+}
+
+/// One method of one path.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    method: String,
+    pattern: Pattern,
+    /// Where the path stands in the document, and where the operation does.
+    path_pointer: String,
+    pointer: String,
+    /// As in `GET /users/{id}`.
+    pub(crate) name: String,
+}
+
+/// What is wrong with a document, with its place in the document's text.
+///
+/// The paths of the complaints lead from the document's root, as in `paths./users.get.responses`.
+pub fn check(text: &str) -> Vec<Complaint> {
+    Document::read(text, 3).1
+}
+
+impl Document {
+    /// Reads a document; it is there exactly when no complaint is an error.
+    pub(crate) fn read(text: &str, max_depth: u32) -> (Option<Self>, Vec<Complaint>) {
+        let read = match yaml::document("openapi", text.as_bytes()) {
+            Ok(read) => read,
+            Err(complaint) => return (None, vec![*complaint]),
+        };
+        let mut complaints = read.complaints;
+        let found = Self::of(&read.value, &read.source, max_depth, &mut complaints);
+        complaints.sort_by_key(|complaint| complaint.place);
+        let refused = complaints.iter().any(Complaint::is_error);
+        (found.filter(|_| !refused), complaints)
+    }
+
+    fn of(root: &Value, source: &SourceMap, max_depth: u32, to: &mut Vec<Complaint>) -> Option<Self> {
+        let placed = |(pointer, complaint): (String, Complaint)| {
+            let path = check::path_of(root, &pointer);
+            source.placed(Complaint { path, ..complaint })
+        };
+        let found = check::structure(root);
+        let broken = found.iter().any(|(_, complaint)| complaint.is_error());
+        to.extend(found.into_iter().map(placed));
+        if broken {
+            return None;
+        }
+        let is_30 = root
+            .get("openapi")
+            .and_then(Value::as_str)
+            .is_some_and(|version| version.starts_with("3.0"));
+        let schemas = |direction| Schemas::new(root, is_30, direction);
+        let (requests, responses) = match (schemas(Direction::Request), schemas(Direction::Response)) {
+            (Ok(requests), Ok(responses)) => (requests, responses),
+            (Err(why), _) | (_, Err(why)) => {
+                let message = format!("its schemas cannot be read: {why}");
+                to.push(placed((String::new(), Complaint::error("", message))));
+                return None;
+            }
+        };
+        to.extend(
+            check::schemas(root, &requests, &responses)
+                .into_iter()
+                .map(placed),
+        );
+        let max_depth = usize::try_from(max_depth).unwrap_or(3);
+        let (operations, prefixes) = (operations(root), prefixes(root));
+        Some(Self {
+            operations,
+            prefixes,
+            requests,
+            responses,
+            max_depth,
+        })
+    }
+
+    /// The operation that a request is for, with the path's parameters; or what comes nearest.
+    pub(crate) fn find(
+        &self,
+        request: &Request,
+        segments: &[String],
+    ) -> Result<(&Operation, Params), Option<Nearest>> {
+        let mut tried = vec![segments];
+        tried.extend(
+            self.prefixes
+                .iter()
+                .filter_map(|prefix| segments.strip_prefix(prefix.as_slice())),
+        );
+        let wanted = |method: &str| {
+            tried.iter().find_map(|segments| {
+                let of_method = self
+                    .operations
+                    .iter()
+                    .filter(|operation| operation.method == method);
+                of_method
+                    .into_iter()
+                    .find_map(|operation| Some((operation, operation.pattern.matches(segments)?)))
+            })
+        };
+        let found = wanted(&request.method);
+        let found = found.or_else(|| {
+            if request.method == "HEAD" {
+                wanted("GET")
+            } else {
+                None
+            }
+        });
+        found.ok_or_else(|| {
+            let near = tried
+                .iter()
+                .filter_map(|segments| self.nearest(request, segments));
+            near.min_by(|one, other| one.distance.total_cmp(&other.distance))
+        })
+    }
+
+    fn nearest(&self, request: &Request, segments: &[String]) -> Option<Nearest> {
+        let near = self.operations.iter().map(|operation| {
+            let (far, why) = operation.pattern.distance(segments);
+            let fits = operation.pattern.matches(segments).is_some();
+            let (distance, because) = if fits {
+                (
+                    0.5,
+                    format!("the method is {}, not {}", request.method, operation.method),
+                )
+            } else {
+                let other = if operation.method == request.method {
+                    1.0
+                } else {
+                    1.5
+                };
+                (far + other, why)
+            };
+            Nearest {
+                route: operation.name.clone(),
+                because,
+                distance,
+            }
+        });
+        near.min_by(|one, other| one.distance.total_cmp(&other.distance))
+    }
+}
+
+fn operations(root: &Value) -> Vec<Operation> {
+    let Some(paths) = Cursor::root(root).get("paths") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (path, item) in paths.entries() {
+        for method in METHODS {
+            let Some(operation) = item.get(method) else {
+                continue;
+            };
+            let method = method.to_uppercase();
+            found.push(Operation {
+                name: format!("{method} {path}"),
+                method,
+                pattern: Pattern::new(&path),
+                path_pointer: item.pointer.clone(),
+                pointer: operation.pointer,
+            });
+        }
+    }
+    found.sort_by_key(|operation| operation.pattern.rank());
+    found
+}
+
+/// The paths of the servers: `https://example.com/v1` has `/v1`.
+fn prefixes(root: &Value) -> Vec<Vec<String>> {
+    let servers = root.get("servers").and_then(Value::as_array);
+    let urls = servers
+        .into_iter()
+        .flatten()
+        .filter_map(|server| server.get("url")?.as_str());
+    let path = |url: &str| {
+        let rest = url
+            .split_once("://")
+            .map_or(url, |(_, rest)| rest.find('/').map_or("", |at| &rest[at..]));
+        crate::path::segments(rest)
+    };
+    let mut found: Vec<Vec<String>> = urls.map(path).filter(|path| !path.is_empty()).collect();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+#[path = "openapi_tests.rs"]
+mod tests;

@@ -1,0 +1,334 @@
+//! What is wrong with a document: its structure, its references, its schemas, its examples.
+
+use std::collections::BTreeSet;
+
+use argus_crds::Complaint;
+use serde_json::Value;
+
+use super::cursor::{Cursor, target, unescape};
+use super::schemas::Schemas;
+use super::{METHODS, dialect};
+use crate::config::RESERVED;
+use crate::path::Pattern;
+
+/// A complaint and the JSON pointer of what it is about.
+pub(super) type Found = (String, Complaint);
+
+/// What stands in the way of answering from the document at all.
+pub(super) fn structure(root: &Value) -> Vec<Found> {
+    let mut found = Vec::new();
+    let version = root.get("openapi").map(|version| {
+        version
+            .as_str()
+            .map_or_else(|| version.to_string(), str::to_owned)
+    });
+    match version {
+        Some(version) if version.starts_with("3.0") || version.starts_with("3.1") => {}
+        Some(version) => {
+            let message = format!("version `{version}` of OpenAPI is not read");
+            found.push((
+                "/openapi".to_owned(),
+                Complaint::error("", message).hint("write it in 3.0 or 3.1"),
+            ));
+        }
+        None if root.get("swagger").is_some() => {
+            let complaint = Complaint::error("", "this is Swagger 2.0, which is not read");
+            found.push(("/swagger".to_owned(), complaint.hint("convert it to OpenAPI 3")));
+        }
+        None => {
+            let complaint = Complaint::error("", "this is no OpenAPI document: it has no `openapi`");
+            found.push((String::new(), complaint.hint("start it with `openapi: 3.1.0`")));
+        }
+    }
+    if !found.is_empty() {
+        return found;
+    }
+    let pointer_of_paths = root
+        .get("paths")
+        .map_or_else(String::new, |_| "/paths".to_owned());
+    match root.get("paths") {
+        Some(Value::Object(_)) => {}
+        None if root
+            .get("openapi")
+            .and_then(Value::as_str)
+            .is_some_and(|version| version.starts_with("3.1")) =>
+        {
+            let complaint = Complaint::warning("", "the document has no `paths` and answers nothing");
+            found.push((String::new(), complaint.hint("add `paths`")));
+        }
+        _ => found.push((
+            pointer_of_paths,
+            Complaint::error("", "`paths` must be a map").hint("add `paths:` with its paths"),
+        )),
+    }
+    references(root, "", root, &mut found);
+    // What leads nowhere is said once, not again for all that is missing there.
+    if found.iter().all(|(_, complaint)| !complaint.is_error())
+        && let Some(paths) = Cursor::root(root).get("paths")
+    {
+        for (path, item) in paths.entries().filter(|(path, _)| !path.starts_with("x-")) {
+            self::path(&path, &item, &mut found);
+        }
+    }
+    found
+}
+
+/// References that lead nowhere.
+fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Found>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get("$ref")
+                && !pointer.ends_with("/properties")
+            {
+                let here = format!("{pointer}/$ref");
+                match target(reference) {
+                    Some(target) if root.pointer(&target).is_some() => {}
+                    Some(_) => {
+                        let message = format!("`{reference}` leads nowhere");
+                        to.push((
+                            here,
+                            Complaint::error("", message).hint("name something that is in this document"),
+                        ));
+                    }
+                    None => {
+                        let message =
+                            format!("`{reference}` leads out of this document, and only `#/…` is followed");
+                        to.push((
+                            here,
+                            Complaint::error("", message).hint("bundle the documents into one file"),
+                        ));
+                    }
+                }
+            }
+            for (key, inner) in map {
+                let is_data = ["example", "examples", "default", "enum", "const"].contains(&key.as_str());
+                // `examples` of a media type are a map in which references stand; those of a schema are a list of data.
+                if !is_data || (key == "examples" && inner.is_object()) {
+                    references(
+                        inner,
+                        &format!("{pointer}/{}", super::cursor::escape(key)),
+                        root,
+                        to,
+                    );
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, inner) in items.iter().enumerate() {
+                references(inner, &format!("{pointer}/{index}"), root, to);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Found>) {
+    if !path.starts_with('/') {
+        let message = format!("the path `{path}` does not start with `/`");
+        to.push((
+            item.pointer.clone(),
+            Complaint::error("", message).hint(format!("write `/{path}`")),
+        ));
+    }
+    if crate::path::segments(path)
+        .first()
+        .is_some_and(|first| format!("/{first}") == RESERVED)
+    {
+        let message = format!("the path `{path}` lies under `{RESERVED}`, which the mock itself answers");
+        to.push((item.pointer.clone(), Complaint::error("", message)));
+    }
+    if !item.value.is_object() {
+        to.push((
+            item.pointer.clone(),
+            Complaint::error("", format!("the path `{path}` must be a map")),
+        ));
+        return;
+    }
+    let pattern = Pattern::new(path);
+    for method in METHODS {
+        let Some(operation) = item.get(method) else {
+            continue;
+        };
+        let name = format!("{} {path}", method.to_uppercase());
+        let mut declared = BTreeSet::new();
+        for owner in [item, &operation] {
+            let Some(list) = owner.get("parameters") else {
+                continue;
+            };
+            for (_, parameter) in list.entries() {
+                let (what, place) = (parameter.text("name"), parameter.text("in"));
+                match (what, place) {
+                    (Some(what), Some("path")) => drop(declared.insert(what)),
+                    (Some(_), Some("query" | "header" | "cookie")) => {}
+                    _ => {
+                        let message = format!(
+                            "a parameter of `{name}` needs a `name`, and `in` with one of `path`, `query`, `header`, `cookie`"
+                        );
+                        to.push((parameter.pointer, Complaint::error("", message)));
+                    }
+                }
+            }
+        }
+        let missing = pattern.names().into_iter().find(|name| !declared.contains(name));
+        if let Some(missing) = missing {
+            let message = format!("`{name}` declares no parameter `{missing}` in `path`");
+            to.push((
+                operation.pointer.clone(),
+                Complaint::warning("", message).hint("add it to its `parameters`"),
+            ));
+        }
+        responses(&name, &operation, to);
+    }
+}
+
+fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Found>) {
+    let responses = operation
+        .get("responses")
+        .filter(|responses| responses.value.as_object().is_some_and(|map| !map.is_empty()));
+    let Some(responses) = responses else {
+        let message = format!("`{name}` has no responses and is answered with an empty 200");
+        to.push((
+            operation.pointer.clone(),
+            Complaint::warning("", message).hint("add `responses:`"),
+        ));
+        return;
+    };
+    for (status, response) in responses
+        .entries()
+        .filter(|(status, _)| !status.starts_with("x-"))
+    {
+        let digits = status.trim_end_matches(['X', 'x']);
+        let good = status == "default"
+            || (status.len() == 3
+                && digits.parse::<u16>().is_ok()
+                && ('1'..='5').contains(&status.chars().next().unwrap_or('0')));
+        if !good {
+            let message = format!("`{status}` of `{name}` is no status");
+            to.push((
+                response.pointer.clone(),
+                Complaint::error("", message).hint("write `200`, `4XX` or `default`"),
+            ));
+        } else if !response.value.is_object() {
+            let message = format!("the response `{status}` of `{name}` must be a map");
+            to.push((response.pointer.clone(), Complaint::error("", message)));
+        }
+    }
+}
+
+/// Schemas that are none, and examples that break theirs.
+pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> Vec<Found> {
+    let mut found = Vec::new();
+    let meta = jsonschema::draft202012::meta::validator();
+    for pointer in dialect::outermost(root) {
+        let Some(schema) = responses.root.pointer(&pointer) else {
+            continue;
+        };
+        let mut broken = false;
+        for error in meta.iter_errors(schema).take(8) {
+            broken = true;
+            let message = format!("this is no schema: {error}");
+            found.push((
+                format!("{pointer}{}", error.instance_path()),
+                Complaint::error("", message),
+            ));
+        }
+        if !broken && let Err(why) = responses.validator(&pointer).and(requests.validator(&pointer)) {
+            found.push((
+                pointer,
+                Complaint::error("", format!("this schema cannot be used: {why}")),
+            ));
+        }
+    }
+    if found.is_empty() {
+        examples(root, "", root, requests, responses, &mut found);
+    }
+    found
+}
+
+/// Examples of media types that break their schema: they are not used, and that is better said.
+fn examples(
+    value: &Value,
+    pointer: &str,
+    root: &Value,
+    requests: &Schemas,
+    responses: &Schemas,
+    to: &mut Vec<Found>,
+) {
+    let Value::Object(map) = value else { return };
+    if let Some(content) = map.get("content").and_then(Value::as_object) {
+        let way = if pointer.contains("/requestBody") || pointer.contains("/requestBodies") {
+            requests
+        } else {
+            responses
+        };
+        for kind in content.keys() {
+            let media = format!("{pointer}/content/{}", super::cursor::escape(kind));
+            let Some(media) = Cursor::at(root, &media).filter(|media| media.value.get("schema").is_some())
+            else {
+                continue;
+            };
+            let Ok(validator) = way.validator(&format!("{}/schema", media.pointer)) else {
+                continue;
+            };
+            for (at, example) in of_media(&media) {
+                if let Err(error) = validator.validate(example) {
+                    let message = format!(
+                        "this example breaks its schema and is not used: `{}`: {error}",
+                        error.instance_path()
+                    );
+                    to.push((
+                        at,
+                        Complaint::warning("", message).hint("correct the example, or the schema"),
+                    ));
+                }
+            }
+        }
+    }
+    for (key, inner) in map {
+        if !["example", "examples", "schema", "schemas"].contains(&key.as_str()) {
+            examples(
+                inner,
+                &format!("{pointer}/{}", super::cursor::escape(key)),
+                root,
+                requests,
+                responses,
+                to,
+            );
+        }
+    }
+}
+
+/// The examples of a media type with their pointers, in their order.
+pub(super) fn of_media<'a>(media: &Cursor<'a>) -> Vec<(String, &'a Value)> {
+    let one = media
+        .raw("example")
+        .map(|example| (example.pointer, example.value));
+    let named = media
+        .get("examples")
+        .map(|examples| examples.entries().collect::<Vec<_>>());
+    let many = named.into_iter().flatten().filter_map(|(_, example)| {
+        let value = example.raw("value")?;
+        Some((value.pointer, value.value))
+    });
+    one.into_iter().chain(many).collect()
+}
+
+/// The path of a complaint from a pointer: `/paths/~1a/get/tags/0` is `paths./a.get.tags[0]`.
+pub(super) fn path_of(root: &Value, pointer: &str) -> String {
+    let (mut path, mut value) = (String::new(), Some(root));
+    for token in pointer.split('/').skip(1) {
+        let key = unescape(token);
+        if matches!(value, Some(Value::Array(_))) {
+            path = format!("{path}[{key}]");
+            value = value.and_then(|value| value.get(key.parse::<usize>().ok()?));
+        } else {
+            path = if path.is_empty() {
+                key.clone()
+            } else {
+                format!("{path}.{key}")
+            };
+            value = value.and_then(|value| value.get(&key));
+        }
+    }
+    path
+}

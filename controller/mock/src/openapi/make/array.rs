@@ -1,0 +1,58 @@
+//! Lists.
+
+use serde_json::{Map, Value};
+
+use super::Maker;
+
+/// The most items that are made.
+const MOST: usize = 1_000;
+
+impl Maker<'_> {
+    pub(super) fn array(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let bound = |key: &str| {
+            map.get(key)
+                .and_then(Value::as_u64)
+                .and_then(|bound| usize::try_from(bound).ok())
+        };
+        let (least, most) = (bound("minItems").unwrap_or(0), bound("maxItems").unwrap_or(MOST));
+        let unique = map.get("uniqueItems") == Some(&Value::Bool(true));
+        let mut items: Vec<Value> = Vec::new();
+        if let Some(Value::Array(first)) = map.get("prefixItems") {
+            for schema in first.iter().take(most) {
+                let Some(item) = self.inside(&items.len().to_string(), schema, depth + 1) else {
+                    break;
+                };
+                items.push(item);
+            }
+        }
+        if let Some(contained) = map.get("contains") {
+            for _ in 0..bound("minContains").unwrap_or(1) {
+                items.push(self.inside(&items.len().to_string(), contained, depth + 1)?);
+            }
+        }
+        let any = Value::Object(Map::from_iter([("type".to_owned(), Value::from("string"))]));
+        let schema = match map.get("items") {
+            Some(Value::Bool(true)) | None => &any,
+            Some(schema) => schema,
+        };
+        let one = usize::from(items.is_empty() && self.wanted(schema, depth));
+        let wanted = least.max(one).min(most).min(MOST);
+        let mut tries = 0;
+        while items.len() < wanted {
+            // Of what must not be there twice, another try draws another value.
+            let spin = std::mem::replace(&mut self.spin, tries);
+            let item = self.inside(&items.len().to_string(), schema, depth + 1);
+            self.spin = spin;
+            let Some(item) = item else { break };
+            if !(unique && items.contains(&item)) {
+                items.push(item);
+                continue;
+            }
+            tries += 1;
+            if tries > 32 {
+                break;
+            }
+        }
+        (items.len() >= least).then_some(Value::Array(items))
+    }
+}

@@ -1,0 +1,133 @@
+//! Maps.
+
+use serde_json::{Map, Value, json};
+
+use super::{ATTEMPTS, Maker, pattern};
+
+/// The most entries that are made beyond those that have names.
+const MOST: usize = 64;
+
+impl Maker<'_> {
+    pub(super) fn object(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+        let bound = |key: &str| {
+            map.get(key)
+                .and_then(Value::as_u64)
+                .and_then(|bound| usize::try_from(bound).ok())
+        };
+        let (least, most) = (
+            bound("minProperties").unwrap_or(0),
+            bound("maxProperties").unwrap_or(usize::MAX),
+        );
+        let none = Map::new();
+        let properties = map.get("properties").and_then(Value::as_object).unwrap_or(&none);
+        let required: Vec<&str> = map
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        // In the end only what must be there: what is not there cannot be wrong.
+        let only_required = self.attempt * 3 > ATTEMPTS * 2;
+        let mut made = Map::new();
+        for (name, schema) in properties {
+            let is_required = required.contains(&name.as_str());
+            if !is_required
+                && (only_required || required.len() + made.len() >= most || !self.wanted(schema, depth))
+            {
+                continue;
+            }
+            match self.inside(name, schema, depth + 1) {
+                Some(value) => drop(made.insert(name.clone(), value)),
+                None if is_required => return None,
+                None => {}
+            }
+        }
+        for name in required {
+            if !made.contains_key(name) && !properties.contains_key(name) {
+                let schema = unnamed(map, name);
+                made.insert(name.to_owned(), self.inside(name, &schema, depth + 1)?);
+            }
+        }
+        let is_map = properties.is_empty() && map.get("additionalProperties").is_some_and(Value::is_object);
+        let wanted = least
+            .max(usize::from(
+                is_map
+                    && map
+                        .get("additionalProperties")
+                        .is_some_and(|each| self.wanted(each, depth)),
+            ))
+            .min(most)
+            .min(MOST);
+        for number in 1..=MOST {
+            if made.len() >= wanted {
+                break;
+            }
+            let Some(name) = self.name(map, number) else { break };
+            if let Some(value) = self.inside(&name, &unnamed(map, &name), depth + 1) {
+                made.insert(name, value);
+            }
+        }
+        (made.len() >= least).then_some(Value::Object(made))
+    }
+
+    /// Whether a property is made that need not be there: what goes the other way is not, and below the depth only what does not nest.
+    pub(super) fn wanted(&self, schema: &Value, depth: usize) -> bool {
+        let target = self.named(schema).map(|(_, target)| target);
+        let schema = target.as_ref().unwrap_or(schema);
+        if schema.get("writeOnly") == Some(&Value::Bool(true))
+            || schema.get("deprecated") == Some(&Value::Bool(true))
+        {
+            return false;
+        }
+        let nests = ["object", "array"].iter().any(|kind| match schema.get("type") {
+            Some(Value::String(name)) => name == kind,
+            Some(Value::Array(names)) => names.iter().any(|name| name == kind),
+            _ => [
+                "properties",
+                "items",
+                "allOf",
+                "anyOf",
+                "oneOf",
+                "additionalProperties",
+            ]
+            .iter()
+            .any(|key| schema.get(*key).is_some()),
+        });
+        !nests || depth + 1 < self.max_depth
+    }
+
+    /// A name for an entry that no property gives one.
+    fn name(&mut self, map: &Map<String, Value>, number: usize) -> Option<String> {
+        let drawn = self.chance.of(&self.at, self.turns() + number);
+        if let Some(names) = map.get("propertyNames") {
+            return match self.inside(&format!("name {number}"), names, 0)? {
+                Value::String(name) => Some(name),
+                _ => None,
+            };
+        }
+        let patterns = map.get("patternProperties").and_then(Value::as_object);
+        if let Some((written, _)) = patterns.and_then(|patterns| patterns.iter().next())
+            && let Some(name) = pattern::text(written, drawn, 1, 64)
+        {
+            return Some(name);
+        }
+        (map.get("additionalProperties") != Some(&Value::Bool(false))).then(|| format!("key{number}"))
+    }
+}
+
+/// The schema of what has a name that no property has.
+fn unnamed(map: &Map<String, Value>, name: &str) -> Value {
+    let patterns = map.get("patternProperties").and_then(Value::as_object);
+    let matching = patterns.into_iter().flatten().find(|(written, _)| {
+        let schema = json!({ "pattern": written });
+        jsonschema::validator_for(&schema).is_ok_and(|validator| validator.is_valid(&Value::from(name)))
+    });
+    if let Some((_, schema)) = matching {
+        return schema.clone();
+    }
+    match map.get("additionalProperties") {
+        Some(schema @ Value::Object(inner)) if !inner.is_empty() => schema.clone(),
+        _ => json!({ "type": "string" }),
+    }
+}

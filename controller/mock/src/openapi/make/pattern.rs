@@ -1,0 +1,185 @@
+//! Texts that match a regular expression.
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+/// How many texts are tried until one has the right length.
+const TRIES: usize = 48;
+/// How often something without an upper bound is repeated at most beyond its lower one.
+const MORE: u32 = 48;
+
+/// A text that an expression matches, of a length from `least` to `most`; nothing where none was found.
+pub(super) fn text(pattern: &str, drawn: u64, least: usize, most: usize) -> Option<String> {
+    let hir = ParserBuilder::new().unicode(true).build().parse(pattern).ok()?;
+    let mut best: Option<String> = None;
+    for stretch in 0..TRIES {
+        let mut made = String::new();
+        let mut draw = Draw(drawn);
+        let stretch = u32::try_from(stretch).unwrap_or(0);
+        if !write(&hir, stretch, &mut draw, &mut made) {
+            continue;
+        }
+        let length = made.chars().count();
+        if (least..=most).contains(&length) {
+            return Some(made);
+        }
+        if length < least && !anchored(&hir, Look::End) {
+            // What is not bound to its end may go on with anything.
+            let missing = least - length;
+            made.extend(std::iter::repeat_n('a', missing));
+            best.get_or_insert(made);
+        }
+    }
+    best
+}
+
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound.max(1)
+    }
+}
+
+fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String) -> bool {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => true,
+        HirKind::Literal(literal) => std::str::from_utf8(&literal.0).is_ok_and(|text| {
+            to.push_str(text);
+            true
+        }),
+        HirKind::Class(class) => one_of(class, draw).is_some_and(|c| {
+            to.push(c);
+            true
+        }),
+        HirKind::Repetition(repetition) => {
+            let most = repetition.max.unwrap_or(repetition.min.saturating_add(MORE));
+            // Something rather than nothing, where both are right.
+            let usual = if repetition.min == 0 && most > 0 && stretch > 0 {
+                1
+            } else {
+                repetition.min
+            };
+            let times = usual
+                .saturating_add(stretch.saturating_sub(1))
+                .clamp(repetition.min, most);
+            (0..times).all(|_| write(&repetition.sub, stretch, draw, to))
+        }
+        HirKind::Capture(capture) => write(&capture.sub, stretch, draw, to),
+        HirKind::Concat(parts) => parts.iter().all(|part| write(part, stretch, draw, to)),
+        HirKind::Alternation(parts) => {
+            let chosen = usize::try_from(draw.below(parts.len() as u64)).unwrap_or(0);
+            parts
+                .get(chosen)
+                .is_some_and(|part| write(part, stretch, draw, to))
+        }
+    }
+}
+
+/// A character of a class: a letter or a digit where it has one, then any that can be printed, then any.
+fn one_of(class: &Class, draw: &mut Draw) -> Option<char> {
+    let ranges: Vec<(u32, u32)> = match class {
+        Class::Unicode(class) => class
+            .iter()
+            .map(|range| (range.start().into(), range.end().into()))
+            .collect(),
+        Class::Bytes(class) => class
+            .iter()
+            .map(|range| (range.start().into(), range.end().into()))
+            .collect(),
+    };
+    let within = |low: u32, high: u32| -> Vec<char> {
+        let cut = ranges.iter().map(|(from, to)| (*from.max(&low), *to.min(&high)));
+        cut.filter(|(from, to)| from <= to)
+            .flat_map(|(from, to)| from..=to)
+            .filter_map(char::from_u32)
+            .collect()
+    };
+    let ascii = within(0x20, 0x7e);
+    let plain: Vec<char> = ascii
+        .iter()
+        .copied()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
+    for found in [plain, ascii] {
+        if !found.is_empty() {
+            return found
+                .get(usize::try_from(draw.below(found.len() as u64)).ok()?)
+                .copied();
+        }
+    }
+    ranges
+        .iter()
+        .find_map(|(from, to)| (*from..=*to).find_map(char::from_u32))
+}
+
+/// Whether it can match only up to an end.
+fn anchored(hir: &Hir, look: Look) -> bool {
+    hir.properties().look_set_suffix().contains(look)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fits(pattern: &str, text: &str) -> bool {
+        let schema = serde_json::json!({ "type": "string", "pattern": pattern });
+        jsonschema::validator_for(&schema)
+            .unwrap()
+            .is_valid(&serde_json::json!(text))
+    }
+
+    #[test]
+    fn what_is_made_matches() {
+        let patterns = [
+            "^[A-Z]{3}-\\d{4}$",
+            "^(foo|bar)+$",
+            "^\\w+@\\w+\\.com$",
+            "[0-9a-f]{8}",
+            "^[^\\s]+$",
+            "^\\+?[1-9]\\d{1,14}$",
+            "^a?b*c+$",
+            "^\\p{L}+$",
+            "^.{5,7}$",
+            "^[ -/]+$",
+        ];
+        for pattern in patterns {
+            for drawn in 0..50 {
+                let made = text(pattern, drawn, 0, usize::MAX).unwrap();
+                assert!(fits(pattern, &made), "{pattern}: {made}");
+            }
+        }
+        assert_eq!(text("^(?=a)b$", 0, 0, 9), None);
+    }
+
+    #[test]
+    fn a_length_is_kept_where_the_expression_allows_it() {
+        for (pattern, least, most) in [
+            ("^[a-z]+$", 12, 12),
+            ("^[a-z]*$", 0, 0),
+            ("^x\\d*$", 20, 30),
+            ("[a-z]", 8, 9),
+        ] {
+            let made = text(pattern, 7, least, most).unwrap();
+            assert!(
+                (least..=most).contains(&made.len()) && fits(pattern, &made),
+                "{pattern}: {made}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_expression_panics_or_grows_without_bound(pattern in "[a-z0-9\\[\\](){}*+?|^$.\\\\,-]{0,24}", drawn in any::<u64>()) {
+            if let Some(made) = text(&pattern, drawn, 0, 1_000) {
+                prop_assert!(made.chars().count() <= 1_000);
+            }
+        }
+    }
+}

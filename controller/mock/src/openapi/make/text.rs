@@ -1,0 +1,91 @@
+//! Texts: of a format, of a pattern, or of a length.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::{Maker, pattern};
+use crate::fill::uuid;
+
+const WORDS: [&str; 16] = [
+    "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jade", "kelp", "larch",
+    "maple", "nectar", "opal", "pine",
+];
+/// The longest text that is made.
+const LONGEST: usize = 64 * 1024;
+
+impl Maker<'_> {
+    pub(super) fn text(&self, map: &Map<String, Value>) -> Option<String> {
+        let bound = |key: &str| {
+            map.get(key)
+                .and_then(Value::as_u64)
+                .and_then(|bound| usize::try_from(bound).ok())
+        };
+        let (least, most) = (
+            bound("minLength").unwrap_or(0),
+            bound("maxLength").unwrap_or(usize::MAX),
+        );
+        if least > most || least > LONGEST {
+            return None;
+        }
+        let drawn = self.chance.of(&self.at, self.turns());
+        if let Some(written) = map.get("pattern").and_then(Value::as_str)
+            && let Some(made) = pattern::text(written, drawn, least, most)
+        {
+            return Some(made);
+        }
+        if let Some(made) = map
+            .get("format")
+            .and_then(Value::as_str)
+            .and_then(|format| of_format(format, drawn))
+        {
+            return Some(made);
+        }
+        let base64 = map.get("contentEncoding").and_then(Value::as_str) == Some("base64");
+        let word = word(drawn);
+        if base64 {
+            return Some(STANDARD.encode(word));
+        }
+        let mut made = word.to_owned();
+        while made.chars().count() < least {
+            made.push_str(if made.chars().count() + 1 + word.len() <= most {
+                "-"
+            } else {
+                ""
+            });
+            made.push_str(word);
+        }
+        Some(made.chars().take(most).collect())
+    }
+}
+
+fn word(drawn: u64) -> &'static str {
+    WORDS[usize::try_from(drawn % 16).unwrap_or(0)]
+}
+
+/// A text of a format; nothing for formats that say nothing.
+fn of_format(format: &str, drawn: u64) -> Option<String> {
+    let word = word(drawn);
+    let (day, hour, minute) = (drawn % 28 + 1, (drawn >> 8) % 24, (drawn >> 16) % 60);
+    let month = (drawn >> 24) % 12 + 1;
+    let byte = drawn % 254 + 1;
+    Some(match format {
+        "date-time" => format!("2024-{month:02}-{day:02}T{hour:02}:{minute:02}:00Z"),
+        "date" => format!("2024-{month:02}-{day:02}"),
+        "time" => format!("{hour:02}:{minute:02}:00Z"),
+        "duration" => format!("PT{}M", minute + 1),
+        "email" | "idn-email" => format!("{word}{byte}@example.com"),
+        "hostname" | "idn-hostname" => format!("{word}.example.com"),
+        "ipv4" => format!("192.0.2.{byte}"),
+        "ipv6" => format!("2001:db8::{byte:x}"),
+        "uri" | "url" | "iri" => format!("https://example.com/{word}/{byte}"),
+        "uri-reference" | "iri-reference" => format!("/{word}/{byte}"),
+        "uri-template" => format!("/{word}/{{id}}"),
+        "uuid" => uuid((u128::from(drawn) << 64) | u128::from(drawn.rotate_left(23))),
+        "json-pointer" => format!("/{word}"),
+        "relative-json-pointer" => format!("0/{word}"),
+        "regex" => format!("^{word}$"),
+        "byte" => STANDARD.encode(word),
+        _ => return None,
+    })
+}

@@ -1,0 +1,225 @@
+//! What a document answers: the status, the type, and a value that fits the schema, examples first.
+
+use std::time::Duration;
+
+use argus_crds::error::Code;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::cursor::Cursor;
+use super::demand::{covers, is_json};
+use super::{Document, Operation, check, echo, make};
+use crate::answer::{Answer, one_line};
+use crate::path::Params;
+use crate::request::Request;
+
+impl Document {
+    /// The answer to a request for an operation; `smart` takes over what the request says.
+    pub(crate) fn answer(
+        &self,
+        operation: &Operation,
+        request: &Request,
+        params: &Params,
+        smart: bool,
+    ) -> Answer {
+        let by = format!("openapi {}", operation.name);
+        // The schemas of this one are plain JSON Schema; all else in it is as it was written.
+        let root = &self.responses.root;
+        let found = Cursor::at(root, &operation.pointer).and_then(|operation| operation.get("responses"));
+        let Some((status, response)) = found.and_then(|responses| chosen(&responses)) else {
+            return Answer {
+                status: 200,
+                headers: Vec::new(),
+                body: Bytes::new(),
+                delay: Duration::ZERO,
+                by: Some(by),
+            };
+        };
+        let seed = seed(&operation.name, request);
+        let mut headers = self.headers(&response, seed);
+        let media = response
+            .get("content")
+            .and_then(|content| of_type(&content, request.header("accept")));
+        let body = match media {
+            None => Bytes::new(),
+            Some((kind, media)) => match self.body(&kind, &media, seed, request, params, smart) {
+                Ok(body) => {
+                    headers.push(("content-type".to_owned(), kind));
+                    body
+                }
+                Err(why) => {
+                    let message = format!("no answer to `{}` can be made: {why}", operation.name);
+                    let details = json!({ "operation": operation.name, "status": status, "schema": format!("#{}/schema", media.pointer) });
+                    let refusal = Answer::refusal(500, Code::MockNoAnswer, &message, &details);
+                    return Answer {
+                        by: Some(by),
+                        ..refusal
+                    };
+                }
+            },
+        };
+        Answer {
+            status,
+            headers,
+            body,
+            delay: Duration::ZERO,
+            by: Some(by),
+        }
+    }
+
+    fn body(
+        &self,
+        kind: &str,
+        media: &Cursor<'_>,
+        seed: u64,
+        request: &Request,
+        params: &Params,
+        smart: bool,
+    ) -> Result<Bytes, String> {
+        let pointer = format!("{}/schema", media.pointer);
+        let validator = match media.value.get("schema") {
+            Some(_) => Some(self.responses.validator(&pointer)?),
+            None => None,
+        };
+        let fits = |value: &&Value| {
+            validator
+                .as_ref()
+                .is_none_or(|validator| validator.is_valid(value))
+        };
+        let example = check::of_media(media)
+            .into_iter()
+            .map(|(_, value)| value)
+            .find(fits);
+        let value = match (example, &validator) {
+            (Some(example), _) => example.clone(),
+            (None, Some(validator)) if is_json(kind) || !kind.contains("xml") => {
+                let wish = make::Wish {
+                    root: &self.responses.root,
+                    schema: &Value::Null,
+                    pointer: &pointer,
+                    max_depth: self.max_depth,
+                    seed,
+                };
+                make::value(&wish, validator)?
+            }
+            (None, None) if is_json(kind) => json!({}),
+            (None, _) => {
+                return Err(format!(
+                    "`{kind}` is answered from examples only, and there is none that fits"
+                ));
+            }
+        };
+        let value = if smart {
+            echo::into(value, request, params, validator.as_deref())
+        } else {
+            value
+        };
+        Ok(match value {
+            Value::String(text) if !is_json(kind) => {
+                let binary = media
+                    .get("schema")
+                    .is_some_and(|schema| schema.text("contentEncoding") == Some("base64"));
+                let bytes = binary.then(|| STANDARD.decode(&text).ok()).flatten();
+                bytes.map_or_else(|| Bytes::from(text), Bytes::from)
+            }
+            value => Bytes::from(value.to_string()),
+        })
+    }
+
+    /// The headers that are required or have an example.
+    fn headers(&self, response: &Cursor<'_>, seed: u64) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let headers = response
+            .get("headers")
+            .map(|headers| headers.entries().collect::<Vec<_>>());
+        for (name, header) in headers.into_iter().flatten() {
+            if name.eq_ignore_ascii_case("content-type") {
+                continue;
+            }
+            let example = check::of_media(&header)
+                .into_iter()
+                .next()
+                .map(|(_, value)| value.clone());
+            let pointer = format!("{}/schema", header.pointer);
+            let of_schema = || {
+                let wanted = header.is("required") || header.value.pointer("/schema/example").is_some();
+                let validator = self
+                    .responses
+                    .validator(&pointer)
+                    .ok()
+                    .filter(|_| wanted && header.value.get("schema").is_some())?;
+                let wish = make::Wish {
+                    root: &self.responses.root,
+                    schema: &Value::Null,
+                    pointer: &pointer,
+                    max_depth: 1,
+                    seed,
+                };
+                make::value(&wish, &validator).ok()
+            };
+            match example.or_else(of_schema) {
+                Some(Value::String(text)) => found.push((name.to_lowercase(), one_line(&text))),
+                Some(value) => found.push((name.to_lowercase(), value.to_string())),
+                None => {}
+            }
+        }
+        found
+    }
+}
+
+/// The lowest status of success, else `default`, else the lowest there is.
+fn chosen<'a>(responses: &Cursor<'a>) -> Option<(u16, Cursor<'a>)> {
+    let mut all: Vec<(u16, Cursor<'a>)> = Vec::new();
+    let mut default = None;
+    for (status, response) in responses.entries() {
+        let number = status.replace(['X', 'x'], "0").parse::<u16>().ok();
+        match number {
+            Some(number) if number >= 200 => all.push((number, response)),
+            _ if status == "default" => default = Some((200, response)),
+            _ => {}
+        }
+    }
+    all.sort_by_key(|(status, _)| *status);
+    let good = all.iter().position(|(status, _)| (200..300).contains(status));
+    match good {
+        Some(at) => Some(all.swap_remove(at)),
+        None => default.or_else(|| all.into_iter().next()),
+    }
+}
+
+/// The first type that is accepted, JSON before others; where nothing is accepted, what there is.
+fn of_type<'a>(content: &Cursor<'a>, accept: Option<&str>) -> Option<(String, Cursor<'a>)> {
+    let mut all: Vec<(String, Cursor<'a>)> = content.entries().collect();
+    all.sort_by_key(|(kind, _)| !is_json(kind));
+    let accepts = |kind: &str| {
+        let kind = kind.to_lowercase();
+        let mut ranges = accept.unwrap_or("*/*").split(',');
+        ranges.any(|range| {
+            covers(range, &kind) || covers(&kind, range.split(';').next().unwrap_or_default().trim())
+        })
+    };
+    let at = all.iter().position(|(kind, _)| accepts(kind)).unwrap_or(0);
+    let (kind, media) = all.into_iter().nth(at)?;
+    let kind = if kind.contains('*') {
+        "application/json".to_owned()
+    } else {
+        kind
+    };
+    Some((kind, media))
+}
+
+/// One request always gets the same answer, in every run and in whatever order.
+fn seed(operation: &str, request: &Request) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update(operation);
+    hash.update([0]);
+    hash.update(&request.path);
+    let digest = hash.finalize();
+    digest
+        .iter()
+        .take(8)
+        .fold(0, |seed, byte| (seed << 8) | u64::from(*byte))
+}

@@ -1,0 +1,278 @@
+//! Paths and the patterns that they match.
+//!
+//! A path is cut at its slashes first and decoded afterwards, so that `%2F` is a slash inside one segment. `.` and `..` lead
+//! where RFC 3986 says, never above the root. One slash at the end means nothing; any other empty segment counts.
+
+use std::fmt;
+
+/// A path as it stands in a file: literals, `:name` or `{name}`, `*`, and `*` or `*name` at the end for all that follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    text: String,
+    segments: Vec<Segment>,
+    /// Whether anything may follow, and what it is called.
+    rest: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Literal(String),
+    /// Literals and parameters by turns, as in `{name}.json`.
+    Mixed(Vec<Part>),
+    Param(String),
+    Any,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    Param(String),
+}
+
+/// The parameters of a path, in their order.
+pub(crate) type Params = Vec<(String, String)>;
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Pattern {
+    /// A pattern from its text. What follows a `?` or a `#` is no part of a path.
+    pub(crate) fn new(text: &str) -> Self {
+        let path = text.split(['?', '#']).next().unwrap_or_default();
+        let mut pieces: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+        if pieces.last() == Some(&"") {
+            pieces.pop();
+        }
+        let named = |piece: &&str| piece.starts_with('*');
+        let rest = pieces
+            .last()
+            .filter(|piece| named(piece))
+            .map(|piece| match &piece[1..] {
+                "" => "0".to_owned(),
+                name => name.to_owned(),
+            });
+        if rest.is_some() {
+            pieces.pop();
+        }
+        Self {
+            text: if path.starts_with('/') {
+                path.to_owned()
+            } else {
+                format!("/{path}")
+            },
+            segments: pieces.into_iter().map(segment).collect(),
+            rest,
+        }
+    }
+
+    /// The parameters, where the segments of a path match.
+    pub(crate) fn matches(&self, path: &[String]) -> Option<Params> {
+        let enough = path.len() >= self.segments.len();
+        if !enough || (self.rest.is_none() && path.len() > self.segments.len()) {
+            return None;
+        }
+        let mut params = Params::new();
+        for (segment, found) in self.segments.iter().zip(path) {
+            if !segment.matches(found, &mut params) {
+                return None;
+            }
+        }
+        if let Some(name) = &self.rest {
+            params.push((name.clone(), path[self.segments.len()..].join("/")));
+        }
+        Some(params)
+    }
+
+    /// Patterns in this order are tried from the most specific on: segment by segment a literal goes before a mixture, that
+    /// before a parameter, that before `*`, and a pattern that ends goes before one that takes all that follows.
+    pub(crate) fn rank(&self) -> Vec<u8> {
+        let mut rank: Vec<u8> = self.segments.iter().map(Segment::rank).collect();
+        rank.push(if self.rest.is_some() { 5 } else { 0 });
+        rank
+    }
+
+    /// The names of its parameters.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for segment in &self.segments {
+            match segment {
+                Segment::Param(name) => names.push(name.as_str()),
+                Segment::Mixed(parts) => names.extend(parts.iter().filter_map(|part| match part {
+                    Part::Param(name) => Some(name.as_str()),
+                    Part::Literal(_) => None,
+                })),
+                Segment::Literal(_) | Segment::Any => {}
+            }
+        }
+        names.extend(self.rest.as_deref());
+        names
+    }
+
+    /// How far a path is from it, and the first difference in words.
+    pub(crate) fn distance(&self, path: &[String]) -> (f64, String) {
+        let mut far = 0.0;
+        let mut why = None;
+        for (number, segment) in self.segments.iter().enumerate() {
+            let Some(found) = path.get(number) else { break };
+            if let Segment::Literal(wanted) = segment
+                && wanted != found
+            {
+                let short = |text: &str| text.chars().take(60).collect::<String>();
+                far += 1.0 - strsim::normalized_damerau_levenshtein(&short(wanted), &short(found));
+                why.get_or_insert_with(|| {
+                    format!("segment {} is `{}`, not `{wanted}`", number + 1, short(found))
+                });
+            } else if !segment.matches(found, &mut Params::new()) {
+                far += 1.0;
+                why.get_or_insert_with(|| format!("segment {} does not fit", number + 1));
+            }
+        }
+        let (has, wants) = (path.len(), self.segments.len());
+        if has < wants || (has > wants && self.rest.is_none()) {
+            far += u32::try_from(has.abs_diff(wants)).map_or(f64::MAX, f64::from);
+            let at_least = if self.rest.is_some() { "at least " } else { "" };
+            why.get_or_insert_with(|| format!("the path has {has} segments, not {at_least}{wants}"));
+        }
+        (far, why.unwrap_or_else(|| "the path fits".to_owned()))
+    }
+}
+
+impl Segment {
+    fn matches(&self, found: &str, params: &mut Params) -> bool {
+        match self {
+            Self::Literal(text) => text == found,
+            Self::Any => !found.is_empty(),
+            Self::Param(name) => {
+                params.push((name.clone(), found.to_owned()));
+                !found.is_empty()
+            }
+            Self::Mixed(parts) => mixed(parts, found, params),
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Literal(_) => 1,
+            Self::Mixed(_) => 2,
+            Self::Param(_) => 3,
+            Self::Any => 4,
+        }
+    }
+}
+
+/// Each parameter takes what stands before the next literal, the last one all that is left.
+fn mixed(parts: &[Part], found: &str, params: &mut Params) -> bool {
+    let mut rest = found;
+    for (index, part) in parts.iter().enumerate() {
+        match part {
+            Part::Literal(text) => match rest.strip_prefix(text.as_str()) {
+                Some(after) => rest = after,
+                None => return false,
+            },
+            Part::Param(name) => {
+                let end = match parts.get(index + 1) {
+                    Some(Part::Literal(next)) if index + 2 == parts.len() => {
+                        rest.strip_suffix(next.as_str()).map(str::len)
+                    }
+                    Some(Part::Literal(next)) => rest.find(next.as_str()),
+                    Some(Part::Param(_)) => rest.chars().next().map(char::len_utf8),
+                    None => Some(rest.len()),
+                };
+                let Some(end) = end.filter(|end| *end > 0) else {
+                    return false;
+                };
+                params.push((name.clone(), rest[..end].to_owned()));
+                rest = &rest[end..];
+            }
+        }
+    }
+    rest.is_empty()
+}
+
+fn segment(text: &str) -> Segment {
+    if text == "*" {
+        return Segment::Any;
+    }
+    if let Some(after) = text.strip_prefix(':') {
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
+        let (name, suffix) = after.split_at(end);
+        // A pattern in parentheses, as some routers have it, is not looked at.
+        return match suffix {
+            _ if name.is_empty() => Segment::Literal(decode(text)),
+            "" => Segment::Param(name.to_owned()),
+            suffix if suffix.starts_with('(') => Segment::Param(name.to_owned()),
+            suffix => Segment::Mixed(vec![Part::Param(name.to_owned()), Part::Literal(decode(suffix))]),
+        };
+    }
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((before, name, after)) = braced(rest) {
+        if !before.is_empty() {
+            parts.push(Part::Literal(decode(before)));
+        }
+        parts.push(Part::Param(name.to_owned()));
+        rest = after;
+    }
+    if !rest.is_empty() {
+        parts.push(Part::Literal(decode(rest)));
+    }
+    match parts.as_slice() {
+        [] => Segment::Literal(String::new()),
+        [Part::Literal(text)] => Segment::Literal(text.clone()),
+        [Part::Param(name)] => Segment::Param(name.clone()),
+        _ => Segment::Mixed(parts),
+    }
+}
+
+fn braced(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, inner) = text.split_once('{')?;
+    let (name, after) = inner.split_once('}')?;
+    (!name.is_empty()).then_some((before, name, after))
+}
+
+/// The segments of a path as it was sent.
+pub(crate) fn segments(path: &str) -> Vec<String> {
+    let mut segments: Vec<String> = Vec::new();
+    let mut pieces: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    if pieces.last() == Some(&"") {
+        pieces.pop();
+    }
+    for piece in pieces {
+        let undotted = piece.replace("%2e", ".").replace("%2E", ".");
+        match undotted.as_str() {
+            "." => {}
+            ".." => drop(segments.pop()),
+            _ => segments.push(decode(piece)),
+        }
+    }
+    segments
+}
+
+/// A text with its `%XX` decoded. What is no such pair stays; bytes that are no UTF-8 become U+FFFD.
+pub(crate) fn decode(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        if let (b'%', Some(high), Some(low)) = (byte, digit(at + 1), digit(at + 2)) {
+            decoded.push(u8::try_from(high * 16 + low).unwrap_or(b'%'));
+            at += 3;
+        } else {
+            decoded.push(*byte);
+            at += 1;
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+#[path = "path_tests.rs"]
+mod tests;

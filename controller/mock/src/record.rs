@@ -1,0 +1,314 @@
+//! Recordings: pairs of a request and its answer, without secrets, found again by what was asked.
+
+use std::collections::HashMap;
+
+use argus_core::time::Timestamp;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::answer::Answer;
+use crate::path;
+use crate::request::{Content, Request};
+use crate::secret;
+
+/// The version of a recording's file.
+const VERSION: u32 = 1;
+
+/// A request and what it was answered, as one file holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pair {
+    version: u32,
+    /// When, in RFC 3339.
+    recorded_at: String,
+    request: Asked,
+    response: Answered,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    method: String,
+    path: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    query: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<Stored>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answered {
+    status: u16,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<Stored>,
+}
+
+/// A body: its text, or what is no text in base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Stored {
+    Text(String),
+    Base64(String),
+}
+
+impl Pair {
+    /// A recording of an answer that somebody gave to a request; secrets are blacked out here.
+    pub fn new(request: &Request, answer: &Answer, now: Timestamp) -> Self {
+        let answered = Request::new("", "", answer.headers.clone(), answer.body.clone());
+        Self {
+            version: VERSION,
+            recorded_at: now.to_string(),
+            request: Asked {
+                method: request.method.clone(),
+                path: request.path.clone(),
+                query: secret::blacked(&request.query),
+                headers: secret::blacked(&request.headers),
+                body: stored(request),
+            },
+            response: Answered {
+                status: answer.status,
+                headers: secret::blacked(&answer.headers),
+                body: stored(&answered),
+            },
+        }
+    }
+
+    /// Reads the text of a file.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let pair: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if pair.version != VERSION {
+            return Err(format!(
+                "it has version {}, and this program reads {VERSION}",
+                pair.version
+            ));
+        }
+        Ok(pair)
+    }
+
+    /// The text of its file.
+    pub fn to_json(&self) -> String {
+        // Texts and numbers only: it is always JSON.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// The name of its file: what is asked again is in the same file again.
+    pub fn file_name(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let path: String = self
+            .request
+            .path
+            .trim_matches('/')
+            .chars()
+            .map(plain)
+            .take(80)
+            .collect();
+        format!("{}_{path}_{}.json", self.request.method, &self.exact()[..16])
+    }
+
+    fn exact(&self) -> String {
+        let body = match &self.request.body {
+            None => "",
+            Some(Stored::Text(text) | Stored::Base64(text)) => text,
+        };
+        key(
+            &self.request.method,
+            &self.request.path,
+            &self.request.query,
+            Some(body),
+        )
+    }
+
+    fn answer(&self) -> Answer {
+        let body = match &self.response.body {
+            None => Bytes::new(),
+            Some(Stored::Text(text)) => Bytes::from(text.clone()),
+            Some(Stored::Base64(text)) => STANDARD.decode(text).map(Bytes::from).unwrap_or_default(),
+        };
+        Answer {
+            status: self.response.status,
+            headers: self.response.headers.clone(),
+            body,
+            delay: std::time::Duration::ZERO,
+            by: Some(format!("recording {}", self.file_name())),
+        }
+    }
+}
+
+/// What was recorded, by what was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Recordings {
+    pairs: Vec<Pair>,
+    exact: HashMap<String, usize>,
+    loose: HashMap<String, usize>,
+}
+
+impl Recordings {
+    /// Of pairs for one request the newest counts.
+    pub(crate) fn new(mut pairs: Vec<Pair>) -> Self {
+        pairs.sort_by(|one, other| one.recorded_at.cmp(&other.recorded_at));
+        let (mut exact, mut loose) = (HashMap::new(), HashMap::new());
+        for (index, pair) in pairs.iter().enumerate() {
+            exact.insert(pair.exact(), index);
+            loose.insert(
+                key(
+                    &pair.request.method,
+                    &pair.request.path,
+                    &pair.request.query,
+                    None,
+                ),
+                index,
+            );
+        }
+        Self { pairs, exact, loose }
+    }
+
+    /// The answer to what was asked just so, else to what was asked with another body.
+    pub(crate) fn answer(&self, request: &Request) -> Option<Answer> {
+        let query = secret::blacked(&request.query);
+        let body = match stored(request) {
+            None => String::new(),
+            Some(Stored::Text(text) | Stored::Base64(text)) => text,
+        };
+        let exact = self
+            .exact
+            .get(&key(&request.method, &request.path, &query, Some(&body)));
+        let found = exact.or_else(|| self.loose.get(&key(&request.method, &request.path, &query, None)));
+        found.and_then(|index| self.pairs.get(*index)).map(Pair::answer)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pairs.len()
+    }
+}
+
+/// What makes two requests the same: the order of the query's parameters does not.
+fn key(method: &str, path: &str, query: &[(String, String)], body: Option<&str>) -> String {
+    let mut query = query.to_vec();
+    query.sort();
+    let all = serde_json::json!([method, path::segments(path), query, body]);
+    let digest = Sha256::digest(all.to_string());
+    digest
+        .iter()
+        .take(16)
+        .map(|byte| {
+            char::from_digit(u32::from(byte >> 4), 16)
+                .into_iter()
+                .chain(char::from_digit(u32::from(byte & 15), 16))
+        })
+        .fold(String::new(), |mut text, pair| {
+            text.extend(pair);
+            text
+        })
+}
+
+/// A body without secrets.
+fn stored(request: &Request) -> Option<Stored> {
+    match request.content() {
+        Content::Nothing => None,
+        Content::Bytes => Some(Stored::Base64(STANDARD.encode(&request.body))),
+        Content::Json(value) if secret::holds_secrets(value) => {
+            Some(Stored::Text(secret::blacked_value(value).to_string()))
+        }
+        Content::Form(fields) => {
+            let fields: Vec<String> = secret::blacked(fields)
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            Some(Stored::Text(fields.join("&")))
+        }
+        Content::Json(_) | Content::Text(_) => {
+            Some(Stored::Text(String::from_utf8_lossy(&request.body).into_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(method: &str, target: &str, body: &str) -> Request {
+        let headers = vec![("Authorization".to_owned(), "Bearer hunter2".to_owned())];
+        Request::new(method, target, headers, Bytes::from(body.to_owned()))
+    }
+
+    fn pair(request: &Request, body: &str, at: i64) -> Pair {
+        let mut answer = Answer::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
+        answer.body = Bytes::from(body.to_owned());
+        answer
+            .headers
+            .push(("set-cookie".to_owned(), "sid=hunter2".to_owned()));
+        Pair::new(request, &answer, Timestamp(at))
+    }
+
+    fn said(recordings: &Recordings, request: &Request) -> Option<String> {
+        let answer = recordings.answer(request)?;
+        Some(String::from_utf8_lossy(&answer.body).into_owned())
+    }
+
+    #[test]
+    fn what_was_asked_is_found_again() {
+        let recordings = Recordings::new(vec![
+            pair(&request("GET", "/a?x=1&y=2", ""), "old", 1),
+            pair(&request("GET", "/a?x=1&y=2", ""), "new", 2),
+            pair(&request("POST", "/a", "one"), "for one", 3),
+            pair(&request("POST", "/a", "two"), "for two", 4),
+        ]);
+        let cases = [
+            (request("GET", "/a?y=2&x=1", ""), Some("new")),
+            (request("GET", "/./a/?x=1&y=2", ""), Some("new")),
+            (request("GET", "/a?x=1", ""), None),
+            (request("POST", "/a", "one"), Some("for one")),
+            (request("POST", "/a", "three"), Some("for two")),
+            (request("PUT", "/a", "one"), None),
+        ];
+        for (request, wanted) in cases {
+            assert_eq!(said(&recordings, &request).as_deref(), wanted, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn no_secret_is_recorded_and_another_secret_finds_the_same_answer() {
+        let asked = request(
+            "POST",
+            "/login?token=hunter2",
+            "{\"user\":\"ann\",\"password\":\"hunter2\"}",
+        );
+        let pair = pair(&asked, "{\"access_token\":\"hunter2\",\"user\":\"ann\"}", 1);
+        let text = pair.to_json();
+        assert!(!text.contains("hunter2") && text.contains("ann"), "{text}");
+        let read = Pair::parse(text.as_bytes()).unwrap();
+        assert_eq!(read, pair);
+        let again = request(
+            "POST",
+            "/login?token=other",
+            "{\"user\":\"ann\",\"password\":\"other\"}",
+        );
+        let answer = said(&Recordings::new(vec![read]), &again).unwrap();
+        assert_eq!(answer, "{\"access_token\":\"[redacted]\",\"user\":\"ann\"}");
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_were_and_a_file_has_a_plain_name() {
+        let asked = request("GET", "/img/%2e%2e/../etc passwd", "");
+        let mut answer = Answer::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
+        answer.body = Bytes::from_static(&[0xff, 0, 1]);
+        let pair = Pair::new(&asked, &answer, Timestamp(0));
+        let name = pair.file_name();
+        assert!(
+            !name.contains('/') && !name.contains("..") && name.starts_with("GET_img-"),
+            "{name}"
+        );
+        let answer = Recordings::new(vec![pair]).answer(&asked).unwrap();
+        assert_eq!(answer.body.as_ref(), [0xff, 0, 1]);
+    }
+}

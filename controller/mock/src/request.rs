@@ -1,0 +1,170 @@
+//! A request as a mock sees it: taken apart once, read by everybody.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::path;
+
+/// A request that is complete.
+#[derive(Debug, Default)]
+pub struct Request {
+    /// The method, in upper case.
+    pub method: String,
+    /// The path as it was sent, without the query.
+    pub path: String,
+    /// The query's parameters in their order, decoded.
+    pub query: Vec<(String, String)>,
+    /// The headers in their order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body as it came.
+    pub body: Bytes,
+    content: OnceLock<Content>,
+}
+
+/// What a body holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// There is no body.
+    Nothing,
+    /// JSON.
+    Json(Value),
+    /// The fields of a form, in their order.
+    Form(Vec<(String, String)>),
+    /// Some text.
+    Text(String),
+    /// Bytes that are no UTF-8.
+    Bytes,
+}
+
+impl Request {
+    /// A request from what stands in its first line, its headers and its body. `target` may carry a query.
+    pub fn new(method: &str, target: &str, headers: Vec<(String, String)>, body: Bytes) -> Self {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let headers = headers
+            .into_iter()
+            .map(|(name, value)| (name.to_lowercase(), value));
+        Self {
+            method: method.to_uppercase(),
+            path: path.to_owned(),
+            query: pairs(query),
+            headers: headers.collect(),
+            body,
+            content: OnceLock::new(),
+        }
+    }
+
+    /// The first header of this name, in whatever case it is asked for.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self
+            .headers
+            .iter()
+            .find(|(found, _)| found.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter of the query.
+    pub fn queried<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.query.iter().filter(move |(found, _)| found == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// The media type of the body, without its parameters, in lower case.
+    pub fn media_type(&self) -> Option<String> {
+        let written = self.header("content-type")?.split(';').next()?.trim();
+        (!written.is_empty()).then(|| written.to_lowercase())
+    }
+
+    /// What the body holds. What reads as JSON is JSON, unless its type says that it is a form or plain text.
+    pub fn content(&self) -> &Content {
+        self.content.get_or_init(|| {
+            if self.body.is_empty() {
+                return Content::Nothing;
+            }
+            let Ok(text) = std::str::from_utf8(&self.body) else {
+                return Content::Bytes;
+            };
+            match self.media_type().as_deref() {
+                Some("application/x-www-form-urlencoded") => Content::Form(pairs(text)),
+                Some("text/plain") => Content::Text(text.to_owned()),
+                _ => {
+                    serde_json::from_str(text).map_or_else(|_| Content::Text(text.to_owned()), Content::Json)
+                }
+            }
+        })
+    }
+
+    /// The body as one value: a form is a map of texts, a text is a text, nothing and bytes are nothing.
+    pub fn value(&self) -> Option<Value> {
+        match self.content() {
+            Content::Nothing | Content::Bytes => None,
+            Content::Json(value) => Some(value.clone()),
+            Content::Form(fields) => {
+                let mut map = Map::new();
+                for (name, value) in fields {
+                    map.entry(name.clone())
+                        .or_insert_with(|| Value::String(value.clone()));
+                }
+                Some(Value::Object(map))
+            }
+            Content::Text(text) => Some(Value::String(text.clone())),
+        }
+    }
+}
+
+/// The pairs of a query or a form, decoded; `+` is a blank.
+pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
+    let decoded = |part: &str| path::decode(&part.replace('+', " "));
+    let parts = text.split('&').filter(|part| !part.is_empty());
+    let pair = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
+    pair.map(|(name, value)| (decoded(name), decoded(value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(kind: &str, body: &str) -> Request {
+        let headers = vec![("Content-Type".to_owned(), kind.to_owned())];
+        Request::new(
+            "post",
+            "/x?a=1&a=2&b=%26+c&flag",
+            headers,
+            Bytes::from(body.to_owned()),
+        )
+    }
+
+    #[test]
+    fn a_target_is_taken_apart() {
+        let request = request("text/plain; charset=utf-8", "hi");
+        assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/x"));
+        assert_eq!(request.queried("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(request.queried("b").collect::<Vec<_>>(), ["& c"]);
+        assert_eq!(request.queried("flag").collect::<Vec<_>>(), [""]);
+        assert_eq!(request.header("CONTENT-type"), Some("text/plain; charset=utf-8"));
+        assert_eq!(request.media_type().as_deref(), Some("text/plain"));
+    }
+
+    #[test]
+    fn a_body_is_what_it_says_it_is_and_else_what_it_looks_like() {
+        let cases = [
+            ("application/json", r#"{"a":1}"#, Some(json!({ "a": 1 }))),
+            ("application/octet-stream", "[1]", Some(json!([1]))),
+            ("text/plain", "[1]", Some(json!("[1]"))),
+            ("application/json", "{half", Some(json!("{half"))),
+            (
+                "application/x-www-form-urlencoded",
+                "a=1&b=x+y",
+                Some(json!({ "a": "1", "b": "x y" })),
+            ),
+            ("application/json", "", None),
+        ];
+        for (kind, body, wanted) in cases {
+            assert_eq!(request(kind, body).value(), wanted, "{kind}: {body}");
+        }
+    }
+}

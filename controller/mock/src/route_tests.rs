@@ -1,0 +1,262 @@
+//! Which route answers, as tables.
+
+use argus_core::time::Timestamp;
+use bytes::Bytes;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::path::segments;
+
+const NOW: Moment = Moment {
+    now: Timestamp(0),
+    chance: 0,
+};
+
+fn table(routes: &Value) -> (Table, Vec<Complaint>) {
+    let routes: Vec<MockRoute> = serde_json::from_value(routes.clone()).unwrap();
+    let mut complaints = Vec::new();
+    let table = Table::new(&routes, "routes", "mocks.m", &mut complaints);
+    (table, complaints)
+}
+
+fn ask(table: &Table, method: &str, target: &str, body: &str) -> Result<Answer, Option<Nearest>> {
+    let request = Request::new(method, target, Vec::new(), Bytes::from(body.to_owned()));
+    table.answer(&request, &segments(&request.path), NOW)
+}
+
+/// Who answers, by the place in the file; or why nobody does.
+fn who(table: &Table, method: &str, target: &str, body: &str) -> String {
+    match ask(table, method, target, body) {
+        Ok(answer) => answer.by.unwrap_or_default(),
+        Err(Some(nearest)) => format!("{}: {}", nearest.route, nearest.because),
+        Err(None) => "nothing near".to_owned(),
+    }
+}
+
+#[test]
+fn the_most_specific_route_answers_then_the_first_of_the_file() {
+    let (table, complaints) = table(&json!([
+        { "method": "*", "path": "*" },
+        { "method": "get", "path": "/users/:id" },
+        { "method": "GET", "path": "/users/me" },
+        { "method": "ANY", "path": "/users/me" },
+        { "method": "POST", "path": "/users", "when": { "body": { "kind": "a" } } },
+        { "method": "POST", "path": "/users", "when": { "body": { "kind": "a", "size": 1 } } },
+        { "method": "POST", "path": "/users" },
+        { "method": "GET", "path": "/users/{user}" },
+        { "method": "POST", "path": "/users", "when": { "query": { "x": "1" } } },
+    ]));
+    assert_eq!(complaints, []);
+    let cases = [
+        ("GET", "/users/me", "", "routes[2] GET /users/me"),
+        ("HEAD", "/users/me", "", "routes[3] ANY /users/me"),
+        ("DELETE", "/users/me", "", "routes[3] ANY /users/me"),
+        ("GET", "/users/7", "", "routes[1] GET /users/:id"),
+        ("POST", "/users", "{\"kind\":\"a\"}", "routes[4] POST /users"),
+        ("POST", "/users?x=1", "{\"kind\":\"a\"}", "routes[4] POST /users"),
+        ("POST", "/users?x=1", "{\"kind\":\"b\"}", "routes[8] POST /users"),
+        (
+            "POST",
+            "/users",
+            "{\"kind\":\"a\",\"size\":1}",
+            "routes[5] POST /users",
+        ),
+        ("POST", "/users", "", "routes[6] POST /users"),
+        ("PATCH", "/users/7", "", "routes[0] * *"),
+    ];
+    for (method, target, body, wanted) in cases {
+        assert_eq!(
+            who(&table, method, target, body),
+            wanted,
+            "{method} {target} {body}"
+        );
+    }
+}
+
+#[test]
+fn what_nobody_answers_names_the_nearest_route_and_why_it_did_not_match() {
+    let (table, _) = table(&json!([
+        { "method": "GET", "path": "/users/:id/posts" },
+        { "method": "POST", "path": "/login", "when": { "headers": { "x-key": "k" } } },
+        { "method": "GET", "path": "/health" },
+    ]));
+    let cases = [
+        (
+            "GET",
+            "/user/7/posts",
+            "routes[0] GET /users/:id/posts: segment 1 is `user`, not `users`",
+        ),
+        (
+            "GET",
+            "/users/7",
+            "routes[0] GET /users/:id/posts: the path has 2 segments, not 3",
+        ),
+        (
+            "POST",
+            "/login",
+            "routes[1] POST /login: there is no header `x-key`",
+        ),
+        (
+            "POST",
+            "/health",
+            "routes[2] GET /health: the method is POST, not GET",
+        ),
+        (
+            "GET",
+            "//health",
+            "routes[2] GET /health: segment 1 is ``, not `health`",
+        ),
+    ];
+    for (method, target, wanted) in cases {
+        assert_eq!(who(&table, method, target, ""), wanted, "{method} {target}");
+    }
+    assert_eq!(who(&Table::default(), "GET", "/", ""), "nothing near");
+}
+
+#[test]
+fn an_answer_has_the_type_of_its_body_unless_the_file_says_otherwise() {
+    let cases = [
+        (json!({}), "", None),
+        (json!({ "body": "hi" }), "hi", Some("text/plain; charset=utf-8")),
+        (
+            json!({ "body": { "a": 1 } }),
+            "{\"a\":1}",
+            Some("application/json"),
+        ),
+        (json!({ "body": [1, null] }), "[1,null]", Some("application/json")),
+        (json!({ "body": false }), "false", Some("application/json")),
+        (
+            json!({ "body": "<a/>", "headers": { "Content-Type": "text/xml" } }),
+            "<a/>",
+            Some("text/xml"),
+        ),
+        (
+            json!({ "body": "{{request.query.n}}" }),
+            "4",
+            Some("text/plain; charset=utf-8"),
+        ),
+        (json!({ "body": "{{timestamp}}" }), "0", Some("application/json")),
+    ];
+    for (response, body, kind) in cases {
+        let (table, _) = table(&json!([{ "method": "GET", "path": "/", "response": response }]));
+        let answer = ask(&table, "GET", "/?n=4", "").unwrap();
+        let found = answer.headers.iter().find(|(name, _)| name == "content-type");
+        assert_eq!(answer.body, body, "{response}");
+        assert_eq!(found.map(|(_, value)| value.as_str()), kind, "{response}");
+    }
+}
+
+#[test]
+fn a_header_takes_templates_and_no_line_breaks() {
+    let response = json!({ "status": 201, "headers": { "Location": "/users/{{request.query.id}}", "Content-Length": 3 } });
+    let (table, complaints) = table(&json!([{ "method": "GET", "path": "/", "response": response }]));
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    let answer = ask(&table, "GET", "/?id=7%0d%0aX:%20y", "").unwrap();
+    assert_eq!(
+        answer.headers,
+        [("location".to_owned(), "/users/7  X: y".to_owned())]
+    );
+}
+
+#[test]
+fn a_route_that_cannot_be_served_is_refused_with_its_place() {
+    let cases = [
+        (
+            json!({ "method": "GET", "path": "/__argus/requests" }),
+            "mocks.m.routes[0].path",
+            true,
+        ),
+        (
+            json!({ "method": "GET", "path": "/%5f_argus" }),
+            "mocks.m.routes[0].path",
+            true,
+        ),
+        (
+            json!({ "method": "G T", "path": "/" }),
+            "mocks.m.routes[0].method",
+            true,
+        ),
+        (
+            json!({ "method": "", "path": "/" }),
+            "mocks.m.routes[0].method",
+            true,
+        ),
+        (
+            json!({ "method": "GET", "path": "/", "response": { "status": 101 } }),
+            "mocks.m.routes[0].response.status",
+            true,
+        ),
+        (
+            json!({ "method": "GET", "path": "/", "response": { "headers": { "a b": "c" } } }),
+            "mocks.m.routes[0].response.headers.a b",
+            true,
+        ),
+        (
+            json!({ "method": "GET", "path": "/", "response": { "headers": { "a": "c\nd" } } }),
+            "mocks.m.routes[0].response.headers.a",
+            true,
+        ),
+        (
+            json!({ "method": "GET", "path": "/a?b=c" }),
+            "mocks.m.routes[0].path",
+            false,
+        ),
+        (
+            json!({ "method": "GET", "path": "/:a(x)" }),
+            "mocks.m.routes[0].path",
+            false,
+        ),
+        (
+            json!({ "method": "GET", "path": "/:id", "response": { "body": [{ "a": "{{request.params.i}}" }] } }),
+            "mocks.m.routes[0].response.body[0].a",
+            false,
+        ),
+    ];
+    for (route, path, is_error) in cases {
+        let (_, complaints) = table(&json!([route]));
+        let [complaint] = complaints.as_slice() else {
+            panic!("{route}: {complaints:?}")
+        };
+        assert_eq!(
+            (complaint.path.as_str(), complaint.is_error()),
+            (path, is_error),
+            "{complaint:?}"
+        );
+        assert!(complaint.hint.is_some(), "{complaint:?}");
+    }
+    let twice = json!([{ "method": "get", "path": "/a" }, { "method": "GET", "path": "/a/" }]);
+    let (_, complaints) = table(&twice);
+    assert_eq!(
+        complaints[0].message,
+        "this route never answers: `routes[0] GET /a` matches the same and goes first"
+    );
+}
+
+proptest! {
+    #[test]
+    fn of_two_routes_that_match_the_one_that_ranks_first_answers_wherever_it_stands(
+        parts in prop::collection::vec(("[a-c]", 0..4_u8, 0..4_u8), 1..5),
+        turned in any::<bool>(),
+    ) {
+        let text = |which: fn(&(String, u8, u8)) -> u8| {
+            let piece = |part: &(String, u8, u8)| match which(part) {
+                0 | 3 => format!("/{}", part.0),
+                1 => format!("/:p{}", part.0),
+                _ => "/*".to_owned(),
+            };
+            parts.iter().map(piece).collect::<String>()
+        };
+        let (one, two) = (text(|part| part.1), text(|part| part.2));
+        let target = format!("/{}", parts.iter().map(|part| part.0.as_str()).collect::<Vec<_>>().join("/"));
+        let order = if turned { [&two, &one] } else { [&one, &two] };
+        let (table, _) = table(&json!([
+            { "method": "GET", "path": order[0] },
+            { "method": "GET", "path": order[1] },
+        ]));
+        let by = ask(&table, "GET", &target, "").unwrap().by.unwrap();
+        let best = Pattern::new(&one).rank().min(Pattern::new(&two).rank());
+        let path = by.rsplit(' ').next().unwrap();
+        prop_assert_eq!(Pattern::new(path).rank(), best);
+    }
+}

@@ -1,0 +1,198 @@
+//! The real `argus mock`, and a client that talks to it over one connection.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http::Answer;
+use crate::{binary, wait};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A mock that serves a file in a folder of its own. Dropping it kills the process.
+#[derive(Debug)]
+pub struct MockServer {
+    home: TempDir,
+    process: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl MockServer {
+    /// Serves a configuration, on a port that is free.
+    #[must_use]
+    pub fn start(config: &Value) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        fs::write(home.path().join("mock.json"), config.to_string()).expect("a file");
+        let log = File::create(home.path().join("log")).expect("a log file");
+        // As in a container from scratch: no variables, and a working directory that is of no use.
+        let process = Command::new(binary::argus())
+            .args([
+                "mock",
+                "--log-format",
+                "json",
+                "--listen",
+                "127.0.0.1:0",
+                "--config",
+            ])
+            .arg(home.path().join("mock.json"))
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("argus starts");
+        let mut server = Self {
+            home,
+            process,
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
+        server.address = wait::until(LIMIT, "the mock listens", || {
+            let lines = server.log();
+            let mut events = lines
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            events.find_map(|event| event["address"].as_str()?.parse().ok())
+        });
+        server
+    }
+
+    /// Everything the process wrote.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+    }
+
+    /// A file or folder beside the configuration.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// Replaces the file, as a program does that is careful.
+    pub fn replace(&self, text: &str) {
+        let beside = self.path("mock.json.new");
+        fs::write(&beside, text).expect("a file");
+        fs::rename(beside, self.path("mock.json")).expect("a file that is renamed");
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).expect("our own child takes a signal");
+    }
+
+    /// Waits for the end.
+    pub fn ended(&mut self, limit: Duration) -> ExitStatus {
+        wait::until(limit, "the mock ends", || {
+            self.process.try_wait().expect("our own child")
+        })
+    }
+
+    /// The number of the process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// A connection.
+    #[must_use]
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// One request on a connection of its own.
+    #[must_use]
+    pub fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
+        self.connect().ask(method, target, &[], body).expect("an answer")
+    }
+}
+
+impl Drop for MockServer {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// One connection that is kept.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    /// Connects.
+    #[must_use]
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the mock takes connections");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+        stream.set_nodelay(true).expect("an option");
+        Self {
+            stream: BufReader::new(stream),
+        }
+    }
+
+    /// Sends a request and reads its answer.
+    pub fn ask(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[&str],
+        body: &str,
+    ) -> std::io::Result<Answer> {
+        let mut head = format!(
+            "{method} {target} HTTP/1.1\r\nhost: mock\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        for header in headers {
+            head.push_str(header);
+            head.push_str("\r\n");
+        }
+        let sent = self
+            .stream
+            .get_mut()
+            .write_all(format!("{head}\r\n{body}").as_bytes());
+        // Who refuses a body early may have answered before all of it was sent.
+        let read = self.read();
+        if read.is_err() { sent.and(read) } else { read }
+    }
+
+    /// Sends what may be no request at all.
+    pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// Reads one answer.
+    pub fn read(&mut self) -> std::io::Result<Answer> {
+        let bad = |what: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        let status = line
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .ok_or_else(|| bad("no status"))?;
+        let mut length = 0;
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else {
+                break;
+            };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().map_err(|_| bad("no length"))?;
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        Ok(Answer { status, body })
+    }
+}

@@ -1,0 +1,319 @@
+//! The real `argus mock`: what it answers over the wire, how it takes a new file, how it ends, what it records.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use argus_tests::mock::{Client, MockServer};
+use argus_tests::wait;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+const DOCUMENT: &str = "openapi: 3.0.3
+info: { title: t, version: '1' }
+paths:
+  /things/{id}:
+    put:
+      parameters: [{ name: id, in: path, required: true, schema: { type: integer } }]
+      requestBody:
+        required: true
+        content: { application/json: { schema: { $ref: '#/components/schemas/Thing' } } }
+      responses: { '200': { description: ok, content: { application/json: { schema: { $ref: '#/components/schemas/Thing' } } } } }
+components:
+  schemas:
+    Thing:
+      type: object
+      required: [id, size]
+      properties: { id: { type: integer, readOnly: true }, size: { type: integer, minimum: 1 }, note: { type: string } }
+";
+
+fn config(mock: &Value, document: Option<&str>) -> Value {
+    let mut mock = mock.clone();
+    mock["port"] = json!(1);
+    json!({ "version": 1, "name": "m", "mock": mock, "document": document })
+}
+
+fn saying(word: &str) -> Value {
+    config(
+        &json!({ "routes": [{ "method": "GET", "path": "/word", "response": { "body": word } }] }),
+        None,
+    )
+}
+
+#[test]
+fn a_mock_answers_its_routes_and_tells_what_it_was_asked() {
+    let mock = MockServer::start(&config(
+        &json!({ "routes": [
+            { "method": "POST", "path": "/users/:id", "when": { "body": { "kind": "new" } },
+              "response": { "status": 201, "body": { "id": "{{request.params.id}}", "name": "{{request.body.user.name}}" } } },
+            { "method": "ANY", "path": "/files/*rest", "response": { "body": "{{request.params.rest}}" } },
+            { "method": "GET", "path": "/slow", "response": { "delay": "60ms" } },
+        ] }),
+        None,
+    ));
+    let mut client = mock.connect();
+    let made = client
+        .ask(
+            "POST",
+            "/users/7?token=hunter2",
+            &["authorization: hunter2"],
+            r#"{"kind":"new","user":{"name":"ann"}}"#,
+        )
+        .expect("an answer");
+    assert_eq!(
+        (made.status, made.json()),
+        (201, json!({ "id": "7", "name": "ann" }))
+    );
+    let tricky = client
+        .ask("DELETE", "/files/a%2Fb/../c//d", &[], "")
+        .expect("an answer");
+    assert_eq!(String::from_utf8_lossy(&tricky.body), "c//d");
+    assert_eq!(
+        client.ask("GET", "/slow", &[], "").expect("an answer").status,
+        200
+    );
+    let missed = client
+        .ask("POST", "/users/7", &[], r#"{"kind":"old"}"#)
+        .expect("an answer");
+    assert_eq!(missed.status, 404);
+    assert_eq!(missed.json()["error"]["code"], "MOCK_NO_ROUTE");
+    assert_eq!(
+        missed.json()["error"]["details"]["nearest"]["because"],
+        "in the body `kind` is `\"old\"`, not `\"new\"`"
+    );
+    let page = mock.ask("GET", "/__argus/requests?after=1", "").json();
+    assert_eq!(page["total"], 4);
+    let requests = page["requests"].as_array().expect("requests");
+    let matched: Vec<_> = requests
+        .iter()
+        .map(|request| request["matched"].as_str())
+        .collect();
+    assert_eq!(
+        matched,
+        [
+            Some("routes[1] ANY /files/*rest"),
+            Some("routes[2] GET /slow"),
+            None
+        ]
+    );
+    assert!(requests[1]["durationMs"].as_u64() >= Some(60), "{page}");
+    let all = mock.ask("GET", "/__argus/requests", "").json().to_string();
+    assert!(!all.contains("hunter2") && all.contains("[redacted]"), "{all}");
+}
+
+#[test]
+fn what_is_too_large_or_no_request_is_refused_and_hurts_nobody_else() {
+    let mock = MockServer::start(&saying("here"));
+    let large = mock.ask("POST", "/word", &"x".repeat((10 << 20) + 1));
+    assert_eq!(large.status, 413);
+    let header = format!("x-long: {}", "y".repeat(128 * 1024));
+    let long = mock
+        .connect()
+        .ask("GET", "/word", &[&header], "")
+        .expect("an answer");
+    assert_eq!(long.status, 431);
+    let mut odd = mock.connect();
+    odd.send(b"\x16\x03\x01 this is TLS\r\n\r\n")
+        .expect("bytes are sent");
+    assert!(odd.read().is_ok_and(|answer| answer.status == 400));
+    // Somebody who never ends keeps nobody from being answered.
+    let mut slow: Vec<Client> = (0..50).map(|_| mock.connect()).collect();
+    for client in &mut slow {
+        client
+            .send(b"POST /word HTTP/1.1\r\nhost: m\r\ncontent-length: 9\r\n\r\nab")
+            .expect("bytes are sent");
+    }
+    assert_eq!(mock.ask("GET", "/word", "").status, 200);
+}
+
+#[test]
+fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
+    let mock = MockServer::start(&saying("word 0"));
+    let (stop, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|threads| {
+        for keeps in [true, true, false] {
+            let (mock, stop, asked) = (&mock, &stop, &asked);
+            threads.spawn(move || {
+                let mut client = mock.connect();
+                while !stop.load(Ordering::Relaxed) {
+                    if !keeps {
+                        client = mock.connect();
+                    }
+                    let answer = client.ask("GET", "/word", &[], "").expect("no request is lost");
+                    assert!(
+                        answer.status == 200 && answer.body.starts_with(b"word "),
+                        "{answer:?}"
+                    );
+                    asked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for number in 1..=40 {
+            mock.replace(&saying(&format!("word {number}")).to_string());
+            match number % 4 {
+                // By itself, sooner or later.
+                0 => {}
+                1 => mock.signal(Signal::HUP),
+                2 => assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200),
+                _ => {
+                    mock.replace("{\"version\": 1, \"na");
+                    let refused = mock.ask("POST", "/__argus/reload", "");
+                    assert_eq!(refused.status, 422);
+                    let problem = refused.json()["config"]["problem"].to_string();
+                    assert!(problem.contains("is no mock: EOF"), "{problem}");
+                    mock.replace(&saying(&format!("word {number}")).to_string());
+                }
+            }
+            let wanted = format!("word {number}");
+            wait::until(LIMIT, "the new file is served", || {
+                (mock.ask("GET", "/word", "").body == wanted.as_bytes()).then_some(())
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(asked.load(Ordering::Relaxed) > 1_000, "{asked:?}");
+    let health = mock.ask("GET", "/__argus/health", "").json();
+    assert_eq!(
+        (&health["status"], &health["config"]["problem"]),
+        (&json!("ok"), &Value::Null)
+    );
+    fs::remove_file(mock.path("mock.json")).expect("the file is there");
+    assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 422);
+    assert_eq!(mock.ask("GET", "/word", "").status, 200);
+}
+
+#[test]
+fn a_stop_answers_what_is_in_flight_and_ends_within_a_second() {
+    let slow = json!({ "routes": [
+        { "method": "GET", "path": "/slow", "response": { "delay": "500ms", "body": "late" } },
+        { "method": "GET", "path": "/stuck", "response": { "delay": "1h" } },
+    ] });
+    let mut mock = MockServer::start(&config(&slow, None));
+    let mut idle = mock.connect();
+    assert_eq!(
+        idle.ask("GET", "/__argus/health", &[], "")
+            .expect("an answer")
+            .status,
+        200
+    );
+    let (mut late, mut stuck) = (mock.connect(), mock.connect());
+    late.send(b"GET /slow HTTP/1.1\r\nhost: m\r\n\r\n")
+        .expect("bytes are sent");
+    stuck
+        .send(b"GET /stuck HTTP/1.1\r\nhost: m\r\n\r\n")
+        .expect("bytes are sent");
+    // Both were taken when one that came after them is answered.
+    assert_eq!(mock.ask("GET", "/__argus/health", "").status, 200);
+    mock.signal(Signal::TERM);
+    let (took, ended) = wait::timed(|| mock.ended(LIMIT));
+    assert_eq!(late.read().expect("what is in flight is answered").body, b"late");
+    assert!(stuck.read().is_err());
+    assert_eq!(ended.code(), Some(0), "{}", mock.log());
+    assert!(took < Duration::from_millis(2_500), "{took:?}");
+}
+
+#[test]
+fn a_document_answers_and_validates() {
+    let mock = json!({ "openapi": "api.yaml", "validate": true, "mode": "smart",
+        "overrides": [{ "method": "PUT", "path": "/things/9", "response": { "body": "mine" } }] });
+    let mock = MockServer::start(&config(&mock, Some(DOCUMENT)));
+    let good = mock.ask("PUT", "/things/7", r#"{"size":3,"note":"n"}"#);
+    assert_eq!(
+        (good.status, good.json()),
+        (200, json!({ "id": 7, "size": 3, "note": "n" }))
+    );
+    let bad = mock.ask("PUT", "/things/x", r#"{"size":0}"#);
+    assert_eq!(
+        (bad.status, bad.json()["error"]["code"].as_str()),
+        (422, Some("MOCK_REQUEST_INVALID"))
+    );
+    let violations = bad.json()["error"]["details"]["violations"].clone();
+    assert_eq!(
+        (&violations[0]["in"], &violations[0]["name"]),
+        (&json!("path"), &json!("id"))
+    );
+    assert_eq!(
+        (&violations[1]["in"], &violations[1]["pointer"]),
+        (&json!("body"), &json!("/size"))
+    );
+    assert_eq!(mock.ask("PUT", "/things/9", "").body, b"mine");
+    assert_eq!(mock.ask("GET", "/things/9", "").status, 404);
+}
+
+#[test]
+fn what_was_recorded_is_replayed_when_the_real_service_is_gone() {
+    let real = json!({ "routes": [
+        { "method": "POST", "path": "/login", "response": {
+            "headers": { "set-cookie": "sid=hunter2", "x-kept": "yes", "content-type": "application/json" },
+            "body": { "token": "hunter2", "user": "{{request.body.user}}" } } },
+        { "method": "GET", "path": "/base/list", "response": { "status": 203, "body": "page {{request.query.page}}" } },
+    ] });
+    let mut real = MockServer::start(&config(&real, None));
+    let target = |base: &str| json!({ "mode": "record", "target": format!("http://{}{base}", real.address), "recordingsDir": "kept" });
+    let mock = MockServer::start(&config(&target(""), None));
+    let login = |user: &str, word: &str| {
+        mock.ask(
+            "POST",
+            "/login",
+            &format!(r#"{{"user":"{user}","password":"{word}"}}"#),
+        )
+    };
+    assert_eq!(
+        login("ann", "hunter2").json(),
+        json!({ "token": "hunter2", "user": "ann" })
+    );
+    assert_eq!(login("bob", "hunter2").json()["user"], "bob");
+    let base = config(&target("/base"), None);
+    let replay = config(&json!({ "mode": "replay", "recordingsDir": "kept" }), None);
+    mock.replace(&base.to_string());
+    assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200);
+    for page in [1, 2] {
+        let got = mock.ask("GET", &format!("/list?page={page}"), "");
+        assert_eq!(
+            (got.status, String::from_utf8_lossy(&got.body).into_owned()),
+            (203, format!("page {page}"))
+        );
+    }
+    let seen = real.ask("GET", "/__argus/requests", "").json();
+    let names: Vec<&str> = seen["requests"][0]["headers"]
+        .as_array()
+        .expect("headers")
+        .iter()
+        .filter_map(|header| header[0].as_str())
+        .collect();
+    assert!(
+        names.contains(&"host") && !names.contains(&"connection"),
+        "{names:?}"
+    );
+
+    real.signal(Signal::TERM);
+    real.ended(LIMIT);
+    let gone = mock.ask("GET", "/list?page=3", "");
+    assert_eq!(
+        (gone.status, gone.json()["error"]["code"].as_str()),
+        (502, Some("MOCK_NO_ANSWER"))
+    );
+    let files: Vec<String> = fs::read_dir(mock.path("kept"))
+        .expect("a folder")
+        .map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a text"))
+        .collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+    assert!(files.iter().all(|file| !file.contains("hunter2")), "{files:?}");
+
+    mock.replace(&replay.to_string());
+    assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200);
+    assert_eq!(
+        login("ann", "another").json(),
+        json!({ "token": "[redacted]", "user": "ann" })
+    );
+    assert_eq!(login("bob", "another").json()["user"], "bob");
+    assert_eq!(mock.ask("GET", "/list?page=2", "").body, b"page 2");
+    let unknown = mock.ask("GET", "/list?page=3", "");
+    assert_eq!(
+        (unknown.status, unknown.json()["error"]["code"].as_str()),
+        (404, Some("MOCK_NO_ROUTE"))
+    );
+}
