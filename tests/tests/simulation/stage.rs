@@ -432,7 +432,12 @@ impl Stage {
             .into_iter()
             .flat_map(|seen| seen.containers.values());
         let mut mine = seen.filter(|c| c.is_of(&service.name));
-        done || mine.any(|c| c.state == ContainerState::Running)
+        // A job that ended well is done, whether or not that is remembered.
+        let ended_well = |c: &Container| {
+            let well = c.facts.as_ref().is_some_and(|facts| facts.exit_code == 0);
+            service.one_shot && c.state == ContainerState::Exited && well
+        };
+        done || mine.any(|c| c.state == ContainerState::Running || ended_well(c))
     }
 
     /// Nothing is in flight, expected or planned; what is waited for ends neither by itself nor by time.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use argus_backend::sim::{Chance, Left, Weather};
 use argus_core::desired::Desired;
+use argus_core::plan::Step;
 use argus_core::time::Timestamp;
 
 use crate::specs::{any, env};
@@ -34,8 +35,8 @@ pub(crate) struct Outcome {
     pub(crate) stuck: Vec<String>,
     pub(crate) doubled_ports: bool,
     pub(crate) changes_at_rest: usize,
-    /// Calls that were made, and how many there may be.
-    pub(crate) calls: (usize, usize),
+    /// The calls, where they were more than what was hit explains.
+    pub(crate) unexplained: Option<String>,
     /// What somebody did when all was calm and what took more calls than it may.
     pub(crate) repairs: Vec<String>,
     /// Acts that were not done because they could not be written down.
@@ -80,6 +81,7 @@ pub(crate) fn storm(seed: u64) -> Outcome {
     let mut settled = stage.run_to_rest(CALM);
     let calls = stage.begun.len();
     let may = needed + PER_BLOW * (blows + stage.engine.troubles()) + PER_REFUSAL * stage.refused_ports;
+    let unexplained = (calls > may).then(|| told(&stage.begun));
     let mut repairs = Vec::new();
     for _ in 0..AFTERWARDS {
         if settled {
@@ -90,11 +92,7 @@ pub(crate) fn storm(seed: u64) -> Outcome {
             let moved = PER_REFUSAL * (stage.refused_ports - refused);
             let (did, most) = (&stage.begun[before..], PER_BLOW * hit + moved);
             if did.len() > most {
-                let did = did.iter();
-                let did =
-                    did.map(|(_, step)| format!("{} {}: {}", step.act.verb(), step.subject, step.because));
-                let did: Vec<_> = did.collect();
-                repairs.push(format!("{} calls instead of {most}: {did:#?}", did.len()));
+                repairs.push(format!("{} calls instead of {most}: {:#?}", did.len(), told(did)));
             }
         }
     }
@@ -119,8 +117,9 @@ pub(crate) fn storm(seed: u64) -> Outcome {
         doubled_ports: bound.len() != all,
         changes_at_rest: stage.engine.model.calls().len() - before,
         refused: stage.refused,
+        unexplained: unexplained
+            .map(|told| format!("{calls} calls instead of {may}, with {met:?}: {told:#?}")),
         met,
-        calls: (calls, may),
         repairs,
     }
 }
@@ -201,7 +200,18 @@ impl Storm {
     }
 }
 
-/// Calls from nothing to this environment: create, start, an image and a volume for each service, and its network.
+/// What was begun, for people.
+fn told(begun: &[(Timestamp, Step)]) -> Vec<String> {
+    let all = begun.iter();
+    all.map(|(at, step)| {
+        let (after, verb) = (at.since(START).as_millis(), step.act.verb());
+        format!("{after}: {verb} {}: {}", step.subject, step.because)
+    })
+    .collect()
+}
+
+/// Calls from nothing to this environment: for each service a create that finds no image, the image, once more where two build
+/// one tag, a create, a start and a volume; and the network.
 fn needs(desired: &Desired) -> usize {
-    4 * desired.services.len() + 1
+    6 * desired.services.len() + 1
 }
