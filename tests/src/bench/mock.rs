@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use argus_tests::mock::MockServer;
+use argus_tests::wait;
 use serde_json::json;
 
 use super::figure::Figure;
@@ -27,10 +28,7 @@ pub(crate) fn run(figures: &mut Vec<Figure>) {
 }
 
 /// Every client asks at fixed times, whether or not the answer before was late: a wait counts.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a measurement asks the time, and keeps to a pace"
-)]
+#[allow(clippy::disallowed_methods, reason = "a measurement asks the time")]
 fn paced(mock: &MockServer, figures: &mut Vec<Figure>) {
     let (errors, each) = (AtomicUsize::new(0), RATE / CLIENTS * SECONDS);
     let begin = Instant::now() + Duration::from_millis(100);
@@ -44,7 +42,7 @@ fn paced(mock: &MockServer, figures: &mut Vec<Figure>) {
                     for number in 0..each {
                         let slot = f64::from(number * CLIENTS + client) / f64::from(RATE);
                         let due = begin + Duration::from_secs_f64(slot);
-                        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                        wait::until_due(due);
                         let path = format!("/kind{}/{number}", number % 50);
                         let answer = connection.ask("GET", &path, &[], "");
                         if answer.is_ok_and(|answer| answer.status == 200) {
