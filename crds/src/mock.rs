@@ -20,7 +20,7 @@ pub struct Mock {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub container_port: Option<u16>,
-    /// What is answered; the first route that matches counts.
+    /// What is answered; the most specific route that matches counts, then the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<MockRoute>,
     /// An image to run instead of inline routes.
@@ -51,7 +51,7 @@ pub struct Mock {
     #[serde(default = "three")]
     #[schemars(range(min = 1, max = 32))]
     pub max_depth: u32,
-    /// Routes that go before the document's.
+    /// Routes that go before all others and before the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<MockRoute>,
 }
@@ -72,9 +72,9 @@ pub enum MockMode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MockRoute {
-    /// The HTTP method.
+    /// The HTTP method, in any case; `ANY` for all.
     pub method: String,
-    /// The path; `:name` takes one segment.
+    /// The path; `:name` takes one segment, `*` at the end all that follows.
     pub path: String,
     /// What is answered.
     #[serde(default)]

@@ -40,3 +40,8 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let result = work();
     (start.elapsed(), result)
 }
+
+/// Waits until `due`: a load keeps its pace, however late the answer before was.
+pub fn until_due(due: Instant) {
+    sleep(due.saturating_duration_since(Instant::now()));
+}

@@ -16,6 +16,7 @@ mod cursor;
 mod demand;
 mod dialect;
 mod echo;
+mod endless;
 mod make;
 mod parameter;
 mod respond;

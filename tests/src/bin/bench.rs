@@ -20,6 +20,8 @@ use rustix::process::{Pid, Signal, kill_process};
 mod figure;
 #[path = "../bench/micro.rs"]
 mod micro;
+#[path = "../bench/mock.rs"]
+mod mock;
 #[path = "../bench/outage.rs"]
 mod outage;
 #[path = "../bench/raw.rs"]
@@ -33,11 +35,18 @@ fn main() {
     let pairs = option("--pairs").map_or(5, |text| text.parse().expect("--pairs takes a number"));
     let out = option("--out").unwrap_or_else(|| "docs".to_owned());
     let before = load();
+    let only = option("--only");
+    if only.as_deref() == Some("mock") {
+        // Nothing of this needs an engine.
+        let mut figures = Vec::new();
+        mock::run(&mut figures);
+        println!("{}", figure::table(&figures));
+        return;
+    }
     let engine = PrivateEngine::start();
     stage::images(&engine);
     let version = engine.docker_ok(&["version", "--format", "{{.Server.Version}}"]);
     let mut figures = Vec::new();
-    let only = option("--only");
     let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
     if wanted("ready") {
         for (count, health) in [(10, false), (10, true), (50, false), (50, true)] {
@@ -70,6 +79,9 @@ fn main() {
     drop(engine);
     if wanted("program") {
         program(&mut figures);
+    }
+    if wanted("mock") {
+        mock::run(&mut figures);
     }
     if wanted("brain") {
         micro::run(&mut figures);

@@ -6,6 +6,7 @@ use argus_crds::Complaint;
 use serde_json::Value;
 
 use super::cursor::{Cursor, target, unescape};
+use super::endless::Search;
 use super::schemas::Schemas;
 use super::{METHODS, dialect};
 use crate::config::RESERVED;
@@ -218,11 +219,20 @@ fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Found>) {
 /// Schemas that are none, and examples that break theirs.
 pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> Vec<Found> {
     let mut found = Vec::new();
+    let mut search = Search::new(&responses.root);
     let meta = jsonschema::draft202012::meta::validator();
     for pointer in dialect::outermost(root) {
         let Some(schema) = responses.root.pointer(&pointer) else {
             continue;
         };
+        if let Some(circle) = search.circle(&pointer) {
+            let complaint = Complaint::error("", "this schema leads to itself without end");
+            found.push((
+                circle,
+                complaint.hint("let it lead to itself through a property or an item"),
+            ));
+            continue;
+        }
         let mut broken = false;
         for error in meta.iter_errors(schema).take(8) {
             broken = true;

@@ -18,6 +18,12 @@ mod text;
 
 /// How often a value is made anew before it is given up.
 const ATTEMPTS: usize = 16;
+/// Beyond this many values only what must be there is made: with two branches at each of 32 levels there would be no end.
+const PLENTY: usize = 5_000;
+/// The most values of one answer.
+const MOST: usize = 20_000;
+/// After as many in all, no further attempt is made.
+const ENOUGH: usize = 40_000;
 /// What is required may nest as much deeper than what is asked for.
 const DEEPER: usize = 24;
 
@@ -26,9 +32,7 @@ const DEEPER: usize = 24;
 pub(super) struct Wish<'a> {
     /// The document, its schemas in JSON Schema.
     pub(super) root: &'a Value,
-    /// The schema.
-    pub(super) schema: &'a Value,
-    /// Where the schema stands, where that is known.
+    /// Where the schema stands.
     pub(super) pointer: &'a str,
     /// How deep what is not required may nest.
     pub(super) max_depth: usize,
@@ -43,6 +47,7 @@ pub(super) fn value(wish: &Wish<'_>, validator: &Validator) -> Result<Value, Str
         max_depth: wish.max_depth,
         chance: Chance(wish.seed),
         attempt: 0,
+        made: 0,
         avoided: BTreeSet::new(),
         turns: BTreeMap::new(),
         spin: 0,
@@ -50,15 +55,16 @@ pub(super) fn value(wish: &Wish<'_>, validator: &Validator) -> Result<Value, Str
         refs: Vec::new(),
     };
     let start = json!({ "$ref": format!("#{}", wish.pointer) });
-    let schema = if wish.pointer.is_empty() {
-        wish.schema
-    } else {
-        &start
-    };
     let mut why = "no value was found that the schema allows".to_owned();
+    let mut total = 0;
     for attempt in 0..ATTEMPTS {
+        total += maker.made;
+        if total > ENOUGH {
+            break;
+        }
         maker.attempt = attempt;
-        let Some(value) = maker.any(schema, 0) else {
+        maker.made = 0;
+        let Some(value) = maker.any(&start, 0) else {
             maker.turn("");
             continue;
         };
@@ -80,6 +86,8 @@ struct Maker<'a> {
     max_depth: usize,
     chance: Chance,
     attempt: usize,
+    /// How many values were made in this attempt.
+    made: usize,
     /// Places whose examples break the schema.
     avoided: BTreeSet<String>,
     /// How often another branch is to be taken at a place.
@@ -125,7 +133,8 @@ impl Maker<'_> {
                 return None;
             }
         };
-        if depth > self.max_depth + DEEPER {
+        self.made += 1;
+        if depth > self.max_depth + DEEPER || self.made > MOST {
             return None;
         }
         if self.trusted()
@@ -240,3 +249,7 @@ fn example(map: &Map<String, Value>) -> Option<&Value> {
     let given = map.get("example").or_else(|| many.and_then(|many| many.first()));
     given.or_else(|| map.get("default").filter(|value| !value.is_null()))
 }
+
+#[cfg(test)]
+#[path = "make_tests.rs"]
+mod tests;

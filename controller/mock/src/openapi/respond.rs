@@ -98,7 +98,6 @@ impl Document {
             (None, Some(validator)) if is_json(kind) || !kind.contains("xml") => {
                 let wish = make::Wish {
                     root: &self.responses.root,
-                    schema: &Value::Null,
                     pointer: &pointer,
                     max_depth: self.max_depth,
                     seed,
@@ -153,7 +152,6 @@ impl Document {
                     .filter(|_| wanted && header.value.get("schema").is_some())?;
                 let wish = make::Wish {
                     root: &self.responses.root,
-                    schema: &Value::Null,
                     pointer: &pointer,
                     max_depth: 1,
                     seed,

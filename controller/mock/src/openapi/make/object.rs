@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ATTEMPTS, Maker, pattern};
+use super::{ATTEMPTS, Maker, PLENTY, pattern};
 
 /// The most entries that are made beyond those that have names.
 const MOST: usize = 64;
@@ -94,7 +94,7 @@ impl Maker<'_> {
             .iter()
             .any(|key| schema.get(*key).is_some()),
         });
-        !nests || depth + 1 < self.max_depth
+        !nests || (depth + 1 < self.max_depth && self.made < PLENTY)
     }
 
     /// A name for an entry that no property gives one.

@@ -23,7 +23,7 @@ pub(super) fn text(pattern: &str, drawn: u64, least: usize, most: usize) -> Opti
         if (least..=most).contains(&length) {
             return Some(made);
         }
-        if length < least && !anchored(&hir, Look::End) {
+        if length < least && least <= LONGEST && !anchored(&hir, Look::End) {
             // What is not bound to its end may go on with anything.
             let missing = least - length;
             made.extend(std::iter::repeat_n('a', missing));
@@ -32,6 +32,9 @@ pub(super) fn text(pattern: &str, drawn: u64, least: usize, most: usize) -> Opti
     }
     best
 }
+
+/// The longest text that is made: `((a{1000}){1000}){1000}` is short to write.
+const LONGEST: usize = 64 * 1024;
 
 struct Draw(u64);
 
@@ -46,6 +49,9 @@ impl Draw {
 }
 
 fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String) -> bool {
+    if to.len() > LONGEST {
+        return false;
+    }
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => true,
         HirKind::Literal(literal) => std::str::from_utf8(&literal.0).is_ok_and(|text| {
@@ -156,6 +162,7 @@ mod tests {
             }
         }
         assert_eq!(text("^(?=a)b$", 0, 0, 9), None);
+        assert_eq!(text("((a{1000}){1000}){1000}", 0, 0, 9), None);
     }
 
     #[test]

@@ -1,0 +1,96 @@
+//! Whatever the schema: what is made validates, or it is said that nothing was.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::openapi::endless::Search;
+
+/// Schemas that somebody might write, and some that nobody should.
+fn schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({})),
+        Just(json!(true)),
+        Just(json!({ "type": "null" })),
+        Just(json!({ "type": "boolean" })),
+        Just(json!({ "$ref": "#" })),
+        (any::<i8>(), any::<i8>())
+            .prop_map(|(low, high)| json!({ "type": "integer", "minimum": low, "maximum": high })),
+        (any::<i8>(), 1..5_u8).prop_map(|(low, step)| json!({ "exclusiveMinimum": low, "multipleOf": step })),
+        (0..9_usize, 0..9_usize)
+            .prop_map(|(least, most)| json!({ "type": "string", "minLength": least, "maxLength": most })),
+        "[a-c]{1,3}[+*]?[a-c]?"
+            .prop_map(|pattern| json!({ "type": ["string", "null"], "pattern": format!("^{pattern}$") })),
+        prop_oneof![
+            Just("date"),
+            Just("uuid"),
+            Just("email"),
+            Just("ipv6"),
+            Just("odd")
+        ]
+        .prop_map(|format| json!({ "type": "string", "format": format })),
+        Just(json!({ "enum": [1, "a", null] })),
+        Just(json!({ "type": "integer", "example": "wrong", "default": 3 })),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        let some = prop::collection::vec(inner.clone(), 1..4);
+        prop_oneof![
+            (inner.clone(), 0..4_usize, any::<bool>())
+                .prop_map(|(items, least, unique)| json!({ "type": "array", "items": items, "minItems": least, "uniqueItems": unique })),
+            (prop::collection::btree_map("[a-d]", inner.clone(), 0..4), prop::collection::vec("[a-e]", 0..3)).prop_map(
+                |(properties, required)| json!({ "type": "object", "properties": properties, "required": required })
+            ),
+            inner.clone().prop_map(|each| json!({ "type": "object", "additionalProperties": each, "minProperties": 2 })),
+            some.clone().prop_map(|parts| json!({ "allOf": parts })),
+            some.clone().prop_map(|parts| json!({ "anyOf": parts })),
+            (some, inner.clone()).prop_map(|(parts, then)| json!({ "oneOf": parts, "then": then, "if": true })),
+            inner.prop_map(|not| json!({ "not": not })),
+        ]
+    })
+}
+
+fn made(schema: &Value, seed: u64, max_depth: usize) -> Result<Value, String> {
+    if Search::new(schema).circle("").is_some() {
+        return Err("it has no end".to_owned());
+    }
+    let options = jsonschema::options().should_validate_formats(true).build(schema);
+    let Ok(validator) = options else {
+        return Err("no schema".to_owned());
+    };
+    let wish = Wish {
+        root: schema,
+        pointer: "",
+        max_depth,
+        seed,
+    };
+    let made = value(&wish, &validator)?;
+    assert!(validator.is_valid(&made), "{schema}: {made}");
+    assert_eq!(value(&wish, &validator), Ok(made.clone()), "{schema}");
+    Ok(made)
+}
+
+#[test]
+fn what_has_no_end_ends() {
+    let tree = json!({ "type": "object", "properties": { "l": { "$ref": "#" }, "r": { "$ref": "#" }, "v": { "type": "integer" } } });
+    assert!(made(&tree, 1, 32).is_ok());
+    let many = |items: Value| json!({ "type": "array", "minItems": 1000, "items": items });
+    assert!(made(&many(many(many(json!({ "type": "integer" })))), 1, 3).is_err());
+    assert!(made(&json!({ "$ref": "#" }), 1, 3).is_err());
+    assert!(
+        made(
+            &json!({ "type": "object", "required": ["a"], "properties": { "a": { "$ref": "#" } } }),
+            1,
+            3
+        )
+        .is_err()
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn what_is_made_validates_and_is_made_again_the_same(schema in schema(), seed in any::<u64>(), depth in 1..5_usize) {
+        let _nothing_is_an_answer_too = made(&schema, seed, depth);
+    }
+}
