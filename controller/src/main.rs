@@ -5,6 +5,7 @@ mod exit;
 mod http;
 mod live;
 mod mock;
+mod own_image;
 mod service;
 mod settings;
 mod surface;

@@ -11,7 +11,7 @@ use argus_docker::{Docker, Endpoint};
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
-use argus_reconciler::state::StateError;
+use argus_reconciler::state::{StateDir, StateError};
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
 use argus_reconciler::{Controller, Deadlines, Handle, Outlook, Running, TaskDied};
 use tokio::sync::watch;
@@ -22,6 +22,7 @@ use crate::cli::{output, reading};
 use crate::exit::{Exit, Failure, chain};
 use crate::http::{self, Guard};
 use crate::live::{self, screen::Screen};
+use crate::own_image;
 use crate::service;
 use crate::settings::Settings;
 use crate::surface::{self, Own, Surface};
@@ -72,6 +73,7 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     let controller =
         Controller::open(options(&settings, &times, engine_host)).map_err(|error| state_failure(&error))?;
     let state = controller.state().clone();
+    fill_own_image(&state);
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
     let (to_show, shown) = watch::channel(Arc::<Shown>::default());
@@ -149,6 +151,14 @@ pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Fail
     Ok(controller.start(docker, Arc::new(view)))
 }
 
+/// Without it everything works but mocks, and a file that has some says why.
+fn fill_own_image(state: &StateDir) {
+    let folder = own_image::folder(state);
+    if let Err(error) = own_image::fill(&folder) {
+        tracing::error!(folder = %folder.display(), error = chain(&error), "cannot make the image that serves mocks");
+    }
+}
+
 fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
     argus_reconciler::Options {
         specs: settings.specs.clone(),
@@ -157,6 +167,7 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
         env_allow: settings.env_allow.clone(),
         process_env: reading::process_env(),
         allow_mounts: reading::allow_mounts(settings),
+        own_image: own_image::folder(&StateDir::at(settings.state.clone())),
         publish_address: settings.publish_address,
         engine_host,
         deadlines: Deadlines {

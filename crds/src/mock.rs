@@ -9,6 +9,8 @@ use serde_json::Value;
 use crate::quantity::HumanDuration;
 use crate::text;
 
+pub mod config;
+
 /// A mock: inline routes, an `OpenAPI` document, or an image that is run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -122,7 +122,7 @@ fn the_arrows_between_floors_point_down() {
         ),
         (
             "controller/reconciler",
-            &["argus-backend", "argus-core", "argus-crds"],
+            &["argus-backend", "argus-core", "argus-crds", "argus-mock"],
         ),
         (
             "controller",

@@ -125,6 +125,25 @@ pub struct Service {
     pub one_shot: bool,
     /// What its loss means for the environment.
     pub criticality: Criticality,
+    /// A file that is put into its container; another one there does not make it another container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<File>,
+}
+
+/// A file in a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Absolute path in the container; its folder is there.
+    pub path: String,
+    /// Its contents.
+    pub text: String,
+}
+
+impl File {
+    /// What tells it from any other.
+    pub fn digest(&self) -> Hash {
+        hash::hash_of(self)
+    }
 }
 
 /// What a container stands for.

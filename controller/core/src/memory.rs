@@ -100,6 +100,9 @@ pub struct ServiceMemory {
     pub by_hand: Option<Timestamp>,
     /// The run that its probe calls healthy, as long as it does.
     pub well: Option<Well>,
+    /// The container that its file was put into last, and the digest of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placed: Option<(ContainerId, SpecHash)>,
 }
 
 /// One failure: an end of a container that nobody asked for, or a probe that failed past its retries.

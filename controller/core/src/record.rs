@@ -329,7 +329,8 @@ impl Deed {
             Act::StartContainer { id: it }
             | Act::StopContainer { id: it, .. }
             | Act::UnpauseContainer { id: it }
-            | Act::KeepEvidence { id: it, .. } => Self { id: id(it), ..bare },
+            | Act::KeepEvidence { id: it, .. }
+            | Act::PlaceFile { id: it, .. } => Self { id: id(it), ..bare },
             Act::RenameContainer { id: it, to } => Self {
                 id: id(it),
                 name: id(to),

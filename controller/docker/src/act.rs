@@ -41,6 +41,7 @@ pub(crate) async fn carry_out(shared: &Shared, act: &Act, progress: &dyn Progres
             };
             evidence::take(shared, run).await
         }
+        Act::PlaceFile { id, file } => container::place(shared, id, file).await,
         Act::StartContainer { id } => container::start(shared, id).await,
         Act::StopContainer { id, grace } => container::stop(shared, id, *grace).await,
         Act::UnpauseContainer { id } => container::unpause(shared, id).await,

@@ -16,6 +16,7 @@ pub(crate) enum Op {
     Logs,
     Exec,
     CreateContainer,
+    PlaceFile,
     StartContainer,
     StopContainer,
     PauseContainer,

@@ -4,7 +4,6 @@
 //! with a mock before anything runs.
 
 mod answer;
-mod config;
 mod fill;
 mod forward;
 pub mod journal;
@@ -18,7 +17,7 @@ mod served;
 mod when;
 
 pub use answer::Answer;
-pub use config::{MockConfig, RESERVED, VERSION};
+pub use argus_crds::mock::config::{MockConfig, RESERVED, VERSION};
 pub use fill::Moment;
 pub use forward::{Target, end_to_end};
 pub use openapi::check;

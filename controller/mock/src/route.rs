@@ -3,11 +3,11 @@
 use argus_crds::{Complaint, MockRoute};
 
 use crate::answer::{Answer, FRAMING, Prepared};
-use crate::config::RESERVED;
 use crate::fill::{Facts, Moment, stands_for_nothing};
 use crate::path::Pattern;
 use crate::request::Request;
 use crate::when;
+use argus_crds::mock::config::RESERVED;
 
 /// Routes, the most specific first.
 #[derive(Clone, Debug, Default)]

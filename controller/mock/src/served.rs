@@ -5,7 +5,6 @@ use argus_crds::{Complaint, MockMode};
 use serde_json::json;
 
 use crate::answer::Answer;
-use crate::config::{MockConfig, RESERVED};
 use crate::fill::Moment;
 use crate::forward::Target;
 use crate::openapi::{Document, Violation};
@@ -13,6 +12,7 @@ use crate::path;
 use crate::record::{Pair, Recordings};
 use crate::request::Request;
 use crate::route::{Nearest, Table};
+use argus_crds::mock::config::{MockConfig, RESERVED};
 
 /// A mock that is ready to answer.
 #[derive(Debug)]

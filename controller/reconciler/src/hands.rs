@@ -225,6 +225,7 @@ fn log_of(act: &Act, state: &StateDir) -> Option<std::path::PathBuf> {
         | Act::RenameContainer { .. }
         | Act::RemoveContainer { .. }
         | Act::KeepEvidence { .. }
+        | Act::PlaceFile { .. }
         | Act::ConnectNetwork { .. }
         | Act::DisconnectNetwork { .. } => None,
     }

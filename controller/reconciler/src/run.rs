@@ -53,6 +53,8 @@ pub struct Options {
     pub process_env: BTreeMap<String, String>,
     /// Folders outside a file's own that it may mount.
     pub allow_mounts: Vec<String>,
+    /// The folder that the image of this program is built from, which serves mocks.
+    pub own_image: PathBuf,
     /// Where ports are published when the file names no address.
     pub publish_address: IpAddr,
     /// The engine's host as seen from here, when that is not this host.

@@ -13,9 +13,11 @@ use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::specs::judge::{Judge, Reading};
 use argus_reconciler::specs::scan::{MAX_FILE, read_bounded};
 use argus_reconciler::specs::{Desk, Kept, Rules, SpecBook, site};
+use argus_reconciler::state::StateDir;
 use sha2::{Digest as _, Sha256};
 
 use crate::exit::Failure;
+use crate::own_image;
 use crate::settings::Settings;
 
 /// One file that was looked at.
@@ -83,7 +85,13 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (variables, trouble) = site::dotenv(&absolute);
     let mut digests = Digests::default();
-    let builds = judge.contexts(&absolute, &bytes).into_iter().map(|build| {
+    let needs = judge.needs(&absolute, &bytes);
+    // Who never ran a controller has no image of this program, and its mocks are as good.
+    let builds = needs
+        .builds
+        .into_iter()
+        .filter(|build| build.folder != judge.own_image || build.folder.exists());
+    let digests = builds.map(|build| {
         let digest = digests.of(&build.folder, &build.dockerfile);
         let why = |error| {
             format!(
@@ -93,13 +101,16 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
         };
         (build.service.clone(), digest.map_err(why))
     });
-    let digests = builds.collect();
+    let digests = digests.collect();
+    let documents = needs.documents.into_iter();
+    let documents = documents.map(|(mock, at)| (mock, site::document(&at))).collect();
     let reading = Reading {
         path: &absolute,
         name: &path.display().to_string(),
         bytes: &bytes,
         variables: site::passed(variables, &process_env(), &settings.env_allow),
         digests,
+        documents,
         uuid: site::uuid("", path, &Sha256::digest(&bytes).into()),
         first_seen: clock::now(),
     };
@@ -123,6 +134,7 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
 
 fn judge(settings: &Settings) -> Admission {
     Admission {
+        own_image: own_image::folder(&StateDir::at(settings.state.clone())),
         allow_mounts: allow_mounts(settings),
     }
 }

@@ -58,6 +58,7 @@ pub(crate) fn furnish(model: &mut Model) {
 /// A service that needs nothing but its image.
 pub(crate) fn plain(env: &str, name: &str) -> Service {
     Service {
+        file: None,
         name: service_name(name),
         role: Role::Service,
         container_name: resource(&format!("{env}-{name}")),

@@ -28,6 +28,7 @@ fn judge(book: &mut SpecBook, bytes: &[u8], stage: &Stage) {
         bytes,
         variables: BTreeMap::new(),
         digests: BTreeMap::new(),
+        documents: std::collections::BTreeMap::new(),
         uuid: String::new(),
         first_seen: START,
     };

@@ -56,6 +56,10 @@ impl Model {
                 }
             },
             Act::KeepEvidence { id, .. } => self.evidence(id),
+            Act::PlaceFile { id, file } => self.own(act, id).map(|()| {
+                self.files.insert(id.clone(), file.clone());
+                Done::Ok
+            }),
             Act::ConnectNetwork {
                 network,
                 container,

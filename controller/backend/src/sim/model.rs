@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::desired::File;
 use argus_core::ident::{ContainerId, HostPort, NetworkId};
 use argus_core::labels;
 use argus_core::lease::Lease;
@@ -42,6 +43,8 @@ pub struct Model {
     pub(super) networks: BTreeMap<NetworkId, Network>,
     pub(super) volumes: BTreeMap<String, Volume>,
     pub(super) leases: BTreeMap<String, Lease>,
+    /// What was put into containers.
+    pub(super) files: BTreeMap<ContainerId, File>,
     /// Present images by reference, with the digest of their build.
     pub(super) images: BTreeMap<String, String>,
     pub(super) registry: BTreeSet<String>,

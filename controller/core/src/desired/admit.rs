@@ -12,7 +12,7 @@ use crate::ident::{EnvName, Hash, ResourceName};
 use crate::secrets::Secrets;
 use crate::time::Timestamp;
 
-/// The most services and image mocks of one environment.
+/// The most services and mocks of one environment.
 const MOST_SERVICES: usize = 500;
 
 /// What the caller knows about the place that a file stands in.
@@ -34,6 +34,10 @@ pub struct SpecSite {
     pub build_digests: BTreeMap<String, Hash>,
     /// Folders outside the file's own that may be mounted.
     pub allow_mounts: Vec<String>,
+    /// Absolute path of the folder that the image of this program is built from, which serves mocks.
+    pub own_image: String,
+    /// The text of each mock's `openapi` document, as far as it could be read.
+    pub documents: BTreeMap<String, String>,
 }
 
 /// What came of a file.
@@ -121,10 +125,9 @@ fn stand_in() -> Option<Identity> {
 fn gather(written: &E2eSpec, to: &mut Vec<Complaint>) -> Peers {
     let mut peers = Peers::default();
     let declared = written.declared();
-    let running = declared.len() + written.mocks.values().filter(|mock| mock.image.is_some()).count();
+    let running = declared.len() + written.mocks.len();
     if running > MOST_SERVICES {
-        let message =
-            format!("the file has {running} services and image mocks, and {MOST_SERVICES} is the most");
+        let message = format!("the file has {running} services and mocks, and {MOST_SERVICES} is the most");
         to.push(Complaint::error("services", message).hint("split it into several environments"));
     }
     for declared in &declared {
@@ -143,9 +146,7 @@ fn gather(written: &E2eSpec, to: &mut Vec<Complaint>) -> Peers {
         }
     }
     for (name, mock) in &written.mocks {
-        if mock.image.is_none() {
-            peers.unserved.push(name.clone());
-        } else if !peers.add(
+        if !peers.add(
             name,
             Peer {
                 ports: vec![mock::port(mock)],

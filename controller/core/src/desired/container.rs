@@ -100,6 +100,7 @@ pub(super) fn of(
     };
     let image = image::of(image, identity, site, &filler, to);
     Some(Service {
+        file: None,
         role: Role::Service,
         container_name: container_name?,
         aliases: if container.name == name.as_str() {

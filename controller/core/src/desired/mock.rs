@@ -1,17 +1,26 @@
-//! A mock that is an image, as the container that it shall be.
+//! A mock as the container that it shall be: an image of somebody else's, or our own with what it answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_crds::{Command, Complaint, Mock};
+use argus_crds::mock::config::{MockConfig, RESERVED};
+use argus_crds::{Command, Complaint, Mock, MockMode};
 
 use crate::desired::admit::SpecSite;
+use crate::desired::hash::hash_of;
 use crate::desired::identity::{self, Identity};
 use crate::desired::image;
 use crate::desired::peers::Peers;
 use crate::desired::template::{Filler, Later};
-use crate::desired::{Criticality, Image, Port, Role, Service, check, mounts};
+use crate::desired::{
+    Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, check, mounts, paths,
+};
 use crate::ident::Protocol;
+
+/// Where a mock reads what it answers.
+const CONFIG: &str = "/argus-mock.json";
+/// Where its recordings are, in its container.
+const RECORDINGS: &str = "/recordings";
 
 /// The one port that a mock publishes.
 pub(super) fn port(mock: &Mock) -> Port {
@@ -23,7 +32,7 @@ pub(super) fn port(mock: &Mock) -> Port {
     }
 }
 
-/// The mock as its container, or nothing when it has no image or a complaint refuses it.
+/// The mock as its container, or nothing when a complaint refuses it.
 pub(super) fn of(
     name: &str,
     mock: &Mock,
@@ -42,7 +51,60 @@ pub(super) fn of(
             );
         }
     }
-    let written = mock.image.as_deref()?;
+    let made = match &mock.image {
+        Some(written) => of_image(name, mock, written, &path, identity, site, peers, to),
+        None => of_ours(name, mock, site),
+    };
+    let (made, checked) = (made?, checked?);
+    let container_name = format!("{}-mock-{checked}", identity.env);
+    Some(Service {
+        container_name: identity::resource(&container_name, "container", &path, to)?,
+        name: checked,
+        role: Role::Mock,
+        aliases: Vec::new(),
+        image: made.image,
+        entrypoint: None,
+        command: made.command,
+        environment: made.environment,
+        ports: vec![port(mock)],
+        mounts: made.mounts,
+        tmpfs: Vec::new(),
+        extra_hosts: Vec::new(),
+        user: None,
+        working_dir: None,
+        memory: None,
+        nano_cpus: None,
+        stop_grace: Duration::from_secs(10),
+        probe: made.probe,
+        depends_on: Vec::new(),
+        one_shot: false,
+        criticality: Criticality::Important,
+        file: made.file,
+    })
+}
+
+/// What tells one kind of mock from the other.
+struct Made {
+    image: Image,
+    command: Option<Vec<String>>,
+    environment: BTreeMap<String, String>,
+    mounts: Vec<Mount>,
+    probe: Option<Probe>,
+    file: Option<File>,
+}
+
+/// An image that somebody else made.
+#[allow(clippy::too_many_arguments, reason = "all that admission has, once")]
+fn of_image(
+    name: &str,
+    mock: &Mock,
+    written: &str,
+    path: &str,
+    identity: &Identity,
+    site: &SpecSite,
+    peers: &Peers,
+    to: &mut Vec<Complaint>,
+) -> Option<Made> {
     if !mock.routes.is_empty() || mock.openapi.is_some() {
         let message = format!(
             "mock `{}` has an `image`, so its routes and `openapi` are ignored",
@@ -62,32 +124,62 @@ pub(super) fn of(
         check::command(&args, &format!("{path}.args"), &filler, Later::Rendered, to)
     });
     let mounts = mounts::all(&mock.volumes, &format!("{path}.volumes"), site, identity, to);
-    let checked = checked?;
-    let container_name = format!("{}-mock-{checked}", identity.env);
-    Some(Service {
-        container_name: identity::resource(&container_name, "container", &path, to)?,
-        name: checked,
-        role: Role::Mock,
-        aliases: Vec::new(),
+    Some(Made {
         image: Image::Named(image?),
-        entrypoint: None,
         command: match args {
             None => None,
             Some(words) => Some(words?).filter(|words| !words.is_empty()),
         },
         environment: BTreeMap::new(),
-        ports: vec![port(mock)],
         mounts,
-        tmpfs: Vec::new(),
-        extra_hosts: Vec::new(),
-        user: None,
-        working_dir: None,
-        memory: None,
-        nano_cpus: None,
-        stop_grace: Duration::from_secs(10),
         probe: None,
-        depends_on: Vec::new(),
-        one_shot: false,
-        criticality: Criticality::Important,
+        file: None,
+    })
+}
+
+/// This program in an image of its own, which reads what to answer from a file: other answers are no other container.
+fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Option<Made> {
+    let contents = site.build_digests.get(name).cloned();
+    let digest = contents.unwrap_or_else(|| hash_of(&site.own_image));
+    let short: String = digest.as_str().chars().take(12).collect();
+    let document = site.documents.get(name).cloned();
+    let mut served = mock.clone();
+    let mut mounts = Vec::new();
+    if matches!(mock.mode, MockMode::Record | MockMode::Replay) {
+        let source = paths::absolute(&site.directory, &mock.recordings_dir);
+        RECORDINGS.clone_into(&mut served.recordings_dir);
+        mounts.push(Mount::Bind {
+            source,
+            target: RECORDINGS.to_owned(),
+            read_only: mock.mode == MockMode::Replay,
+        });
+    }
+    let port = mock.container_port.unwrap_or(mock.port);
+    Some(Made {
+        image: Image::Built(Build {
+            tag: format!("argus/mock:{short}"),
+            context: site.own_image.clone(),
+            dockerfile: "Dockerfile".to_owned(),
+            args: BTreeMap::new(),
+            digest,
+        }),
+        command: Some(["mock", "--config", CONFIG].map(str::to_owned).to_vec()),
+        environment: BTreeMap::new(),
+        mounts,
+        probe: Some(Probe {
+            kind: ProbeKind::Http {
+                path: format!("{RESERVED}/health"),
+                port,
+            },
+            interval: Duration::from_secs(5),
+            timeout: Duration::from_secs(2),
+            retries: 3,
+            success_threshold: 1,
+            start_period: Duration::from_secs(10),
+        }),
+        file: Some(File {
+            path: CONFIG.to_owned(),
+            text: MockConfig::new(name, served, document).to_json(),
+        }),
     })
 }

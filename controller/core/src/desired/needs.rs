@@ -69,11 +69,6 @@ pub(super) fn of(
 }
 
 fn missing(other: &str, name: &ServiceName, path: String, peers: &Peers) -> Complaint {
-    if peers.unserved.iter().any(|mock| mock == other) {
-        let message =
-            format!("mock `{other}` is not served by this version, so `{name}` does not wait for it");
-        return Complaint::warning(path, message).hint("give the mock an `image` to run it as a container");
-    }
     let message = format!(
         "`{name}` depends on `{}`, which is no service or mock of this file",
         shown(other)

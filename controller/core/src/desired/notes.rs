@@ -5,17 +5,6 @@ use argus_crds::{Argus, E2eSpec, Policy};
 /// Said once in the status, in the order of the format.
 pub(super) fn of(written: &E2eSpec) -> Vec<String> {
     let mut notes = Vec::new();
-    for (name, mock) in &written.mocks {
-        let has = match (&mock.image, &mock.openapi) {
-            (Some(_), _) => continue,
-            (None, Some(_)) => "an `openapi` document",
-            (None, None) => "routes",
-        };
-        notes.push(format!(
-            "mock `{name}` has {has}: not served by this version, nothing listens on its port {}",
-            mock.port
-        ));
-    }
     if written
         .tests
         .as_ref()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::desired::Port;
 
-/// One service or image mock, as the others see it.
+/// One service or mock, as the others see it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peer {
     /// What it publishes.
@@ -13,12 +13,10 @@ pub(super) struct Peer {
     pub(super) one_shot: bool,
 }
 
-/// All that will run, by name, and the mocks that will not.
+/// All that will run, by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peers {
     running: BTreeMap<String, Peer>,
-    /// Mocks that are written in the file and not served by this version.
-    pub(super) unserved: Vec<String>,
 }
 
 impl Peers {

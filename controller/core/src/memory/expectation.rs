@@ -87,6 +87,7 @@ impl Proof {
             Act::RemoveNetwork { id, .. } => Some(Self::NetworkAbsent(id.clone())),
             Act::RemoveVolume { name } => Some(Self::VolumeAbsent(name.to_string())),
             Act::KeepEvidence { .. }
+            | Act::PlaceFile { .. }
             | Act::CreateVolume { .. }
             | Act::PullImage { .. }
             | Act::BuildImage(_) => None,

@@ -87,6 +87,11 @@ impl Memory {
                 };
                 self.keep(subject, *number, evidence);
             }
+            (Act::PlaceFile { id, file }, Subject::Service { environment, service }) => {
+                let kept = self.environments.entry(environment.clone()).or_default();
+                let kept = kept.services.entry(service.clone()).or_default();
+                kept.placed = Some((id.clone(), file.digest()));
+            }
             (Act::PullImage { .. } | Act::BuildImage(_), Subject::Image { key }) => {
                 self.images.insert(key.clone(), ImageMemory::Present);
             }
@@ -255,6 +260,7 @@ fn container_of(act: &Act) -> Option<&ContainerId> {
         | Act::RenameContainer { id, .. }
         | Act::RemoveContainer { id, .. }
         | Act::KeepEvidence { id, .. }
+        | Act::PlaceFile { id, .. }
         | Act::ConnectNetwork { container: id, .. } => Some(id),
         Act::CreateNetwork { .. }
         | Act::RemoveNetwork { .. }
@@ -273,6 +279,7 @@ fn writes(act: &Act) -> bool {
         Act::PullImage { .. }
         | Act::BuildImage(_)
         | Act::CreateContainer { .. }
+        | Act::PlaceFile { .. }
         | Act::StartContainer { .. } => true,
         Act::CreateNetwork { .. }
         | Act::RemoveNetwork { .. }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{Build, Mount};
+use crate::desired::{Build, File, Mount};
 use crate::ident::{ContainerId, NetworkId, ResourceName};
 use crate::time::Timestamp;
 
@@ -100,6 +100,13 @@ pub enum Act {
         /// What its probe said last, oldest first, to be kept with the rest.
         probe_said: Vec<String>,
     },
+    /// Put a file into a container, whether it runs or not, in place of the one that is there.
+    PlaceFile {
+        /// Id.
+        id: ContainerId,
+        /// The file.
+        file: File,
+    },
     /// Attach a container to its network again.
     ConnectNetwork {
         /// Network.
@@ -135,6 +142,7 @@ impl Act {
             Self::RenameContainer { .. } => "rename-container",
             Self::RemoveContainer { .. } => "remove-container",
             Self::KeepEvidence { .. } => "keep-evidence",
+            Self::PlaceFile { .. } => "place-file",
             Self::ConnectNetwork { .. } => "connect-network",
             Self::DisconnectNetwork { .. } => "disconnect-network",
         }

@@ -158,7 +158,7 @@ pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> D
         }
         Act::RemoveVolume { name } => world.apply(Sighting::Gone(ObjectId::Volume(name.to_string()))),
         Act::KeepEvidence { .. } => return Done::Evidence(Box::default()),
-        Act::PullImage { .. } | Act::BuildImage(_) => {}
+        Act::PullImage { .. } | Act::BuildImage(_) | Act::PlaceFile { .. } => {}
         Act::CreateContainer { name, spec } => {
             let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
                 return Done::Ok;

@@ -86,6 +86,7 @@ fn deferred(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
         | Act::StartContainer { .. }
         | Act::UnpauseContainer { .. }
         | Act::RenameContainer { .. }
+        | Act::PlaceFile { .. }
         | Act::KeepEvidence { .. } => return None,
     };
     let (id, container) = input

@@ -56,6 +56,7 @@ fn object(act: &Act) -> String {
         }
         Act::CreateContainer { name, spec } => created(name.as_str(), spec),
         Act::KeepEvidence { id, number, .. } => format!("{number}, {id}"),
+        Act::PlaceFile { id, file } => format!("{} into {id}", file.path),
         Act::StartContainer { id } | Act::UnpauseContainer { id } => id.to_string(),
         Act::StopContainer { id, grace } => format!("{id}, grace {}s", grace.as_secs()),
         Act::RenameContainer { id, to } => format!("{id} to {to}"),

@@ -47,6 +47,7 @@ fn tcp(number: u16) -> HostPort {
 
 fn service(text: &str, port: u16, criticality: Criticality) -> Service {
     Service {
+        file: None,
         name: name(text),
         role: Role::Service,
         container_name: ResourceName::new(format!("shop-{text}")).unwrap(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::desired::File;
 use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, Object};
@@ -11,7 +12,7 @@ use argus_core::outcome::{ActError, Done};
 use argus_core::plan::ContainerSpec;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RenameContainerOptionsBuilder,
-    StopContainerOptionsBuilder,
+    StopContainerOptionsBuilder, UploadToContainerOptionsBuilder,
 };
 
 use super::port;
@@ -126,6 +127,31 @@ fn describe(held: &Held, made_by_argus: bool) -> String {
         None => "a container that Argus did not make".to_owned(),
     };
     format!("`{}` ({short}): {whose}", container.name)
+}
+
+/// Puts a file where it shall be; the engine writes it beside what reads it, whether the container runs or not.
+pub(super) async fn place(shared: &Shared, id: &ContainerId, file: &File) -> Result<Done, ActError> {
+    ownership::sure(shared, id).await?;
+    let client = shared.connection.client()?;
+    let options = UploadToContainerOptionsBuilder::default()
+        .path("/")
+        // A folder that stands where the file shall be is a mistake of the image, and stays.
+        .no_overwrite_dir_non_dir("true")
+        .build();
+    let packed = packed(file).map_err(|error| ActError::Rejected(error.to_string()))?;
+    let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(packed.into()));
+    call::within(Op::PlaceFile, WRITE, call).await?;
+    Ok(Done::Ok)
+}
+
+/// An archive with nothing but the file, which everybody may read.
+fn packed(file: &File) -> std::io::Result<Vec<u8>> {
+    let mut head = tar::Header::new_gnu();
+    head.set_size(file.text.len() as u64);
+    head.set_mode(0o644);
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_data(&mut head, file.path.trim_start_matches('/'), file.text.as_bytes())?;
+    archive.into_inner()
 }
 
 /// Starts a container; a refused port is looked at before anybody is told.

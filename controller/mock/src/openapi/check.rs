@@ -9,8 +9,8 @@ use super::cursor::{Cursor, target, unescape};
 use super::endless::Search;
 use super::schemas::Schemas;
 use super::{METHODS, dialect};
-use crate::config::RESERVED;
 use crate::path::Pattern;
+use argus_crds::mock::config::RESERVED;
 
 /// A complaint and the JSON pointer of what it is about.
 pub(super) type Found = (String, Complaint);

@@ -46,6 +46,7 @@ impl Deadlines {
             Act::CreateVolume { .. }
             | Act::RemoveVolume { .. }
             | Act::UnpauseContainer { .. }
+            | Act::PlaceFile { .. }
             | Act::RenameContainer { .. } => Some(self.quick),
         }
     }

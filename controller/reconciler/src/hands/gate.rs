@@ -44,6 +44,7 @@ impl Class {
             | Act::StartContainer { .. }
             | Act::UnpauseContainer { .. }
             | Act::RenameContainer { .. }
+            | Act::PlaceFile { .. }
             | Act::ConnectNetwork { .. }
             | Act::DisconnectNetwork { .. } => Self::Mutation,
         }

@@ -109,6 +109,7 @@ fn book_of(spec: &str) -> SpecBook {
         bytes: spec.as_bytes(),
         variables: BTreeMap::new(),
         digests: BTreeMap::new(),
+        documents: std::collections::BTreeMap::new(),
         uuid: String::new(),
         first_seen: Timestamp(1),
     };

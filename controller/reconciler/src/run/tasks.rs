@@ -135,6 +135,7 @@ pub(super) fn rules(options: &Options, site: &Site) -> Rules {
         controller: site.controller.clone(),
         judge: Arc::new(Admission {
             allow_mounts: options.allow_mounts.clone(),
+            own_image: options.own_image.clone(),
         }),
     }
 }

@@ -8,16 +8,20 @@ use argus_core::desired::admit::{SpecSite, admit};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::complaint::Complaint;
-use argus_crds::yaml;
+use argus_crds::mock::config::MockConfig;
+use argus_crds::{E2eSpec, Mock, yaml};
+use argus_mock::Served;
 
 use super::book::Judged;
-use super::judge::{Context, Judge, Reading};
+use super::judge::{Context, Judge, Needs, Reading};
 
 /// Admits files as the format has them.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
     /// Folders outside a file's own that it may mount.
     pub allow_mounts: Vec<String>,
+    /// The folder that the image of this program is built from, which serves mocks.
+    pub own_image: PathBuf,
 }
 
 impl Admission {
@@ -30,16 +34,26 @@ impl Admission {
             uuid: String::new(),
             build_digests: BTreeMap::new(),
             allow_mounts: self.allow_mounts.clone(),
+            own_image: self.own_image.display().to_string(),
+            documents: BTreeMap::new(),
         }
     }
 }
 
 impl Judge for Admission {
-    fn contexts(&self, path: &Path, bytes: &[u8]) -> Vec<Context> {
+    fn needs(&self, path: &Path, bytes: &[u8]) -> Needs {
         let name = path.display().to_string();
-        let spec = yaml::read(&name, bytes).spec;
+        let Some(spec) = yaml::read(&name, bytes).spec else {
+            return Needs::default();
+        };
+        let beside = path.parent().unwrap_or(Path::new("/"));
+        let document = |(name, mock): (&String, &Mock)| {
+            let written = mock.openapi.as_ref().filter(|_| mock.image.is_none())?;
+            Some((name.clone(), beside.join(written)))
+        };
+        let documents = spec.mocks.iter().filter_map(document).collect();
         // Admission settles where a context lies; what it refuses is not built.
-        let desired = spec.and_then(|spec| admit(&spec, &self.site(path)).desired);
+        let desired = admit(&spec, &self.site(path)).desired;
         let builds = desired
             .into_iter()
             .flat_map(|desired| desired.services)
@@ -51,7 +65,10 @@ impl Judge for Admission {
                 }),
                 Image::Named(_) => None,
             });
-        builds.collect()
+        Needs {
+            builds: builds.collect(),
+            documents,
+        }
     }
 
     fn judge(&self, reading: &Reading<'_>) -> Judged {
@@ -72,7 +89,19 @@ impl Judge for Admission {
                 Err(why) => unread.push((service, why.clone())),
             }
         }
+        for (mock, text) in &reading.documents {
+            match text {
+                Ok(text) => drop(site.documents.insert(mock.clone(), text.clone())),
+                Err(why) => {
+                    let complaint = Complaint::error(format!("mocks.{mock}.openapi"), why.clone());
+                    let complaint =
+                        complaint.hint("`openapi` is relative to the folder that the file lies in");
+                    complaints.push(read.source.placed(complaint));
+                }
+            }
+        }
         let admission = admit(spec, &site);
+        complaints.extend(mocks(reading, spec).map(|complaint| read.source.placed(complaint)));
         complaints.extend(
             admission
                 .complaints
@@ -80,15 +109,36 @@ impl Judge for Admission {
                 .map(|complaint| read.source.placed(complaint)),
         );
         for (service, why) in &unread {
-            let complaint = Complaint::error(format!("services.{service}.build.context"), why.clone());
-            let complaint = complaint.hint("`context` is relative to the folder that the file lies in");
+            let complaint = if spec.mocks.contains_key(*service) {
+                Complaint::error(format!("mocks.{service}"), format!("it cannot be served: {why}"))
+            } else {
+                Complaint::error(format!("services.{service}.build.context"), why.clone())
+                    .hint("`context` is relative to the folder that the file lies in")
+            };
             complaints.push(read.source.placed(complaint));
         }
+        let refused = complaints.iter().any(Complaint::is_error);
         Judged {
-            desired: admission.desired.filter(|_| unread.is_empty()),
+            desired: admission.desired.filter(|_| unread.is_empty() && !refused),
             complaints,
         }
     }
+}
+
+/// What is wrong with the mocks that this program serves, in the words of what serves them.
+fn mocks(reading: &Reading<'_>, spec: &E2eSpec) -> impl Iterator<Item = Complaint> {
+    let of = |(name, mock): (&String, &Mock)| {
+        let document = match reading.documents.get(name) {
+            Some(Ok(text)) => Some(text.clone()),
+            // It is said already that it cannot be read.
+            Some(Err(_)) => return Vec::new(),
+            None => None,
+        };
+        let config = MockConfig::new(name, mock.clone(), document);
+        Served::new(&config, Vec::new()).1
+    };
+    let served = spec.mocks.iter().filter(|(_, mock)| mock.image.is_none());
+    served.flat_map(of).collect::<Vec<_>>().into_iter()
 }
 
 /// A file that cannot be taken as it is: all that is wrong with it, as far as the rest of it can be judged too.
@@ -119,6 +169,7 @@ mod tests {
             bytes: text.as_bytes(),
             variables: BTreeMap::new(),
             digests: BTreeMap::new(),
+            documents: BTreeMap::new(),
             uuid: String::new(),
             first_seen: Timestamp::default(),
         };

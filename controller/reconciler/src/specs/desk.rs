@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::book::{Judged, SpecBook};
 use super::digest::{Digests, hex};
-use super::judge::{Context, Judge, Reading};
+use super::judge::{Judge, Needs, Reading};
 use super::scan::{Contents, MAX_FILE, MAX_FILES, Scan, Scanner};
 use super::settle::Settle;
 use super::site;
@@ -60,7 +60,7 @@ pub struct Desk {
     /// What was judged last, by file.
     judged: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
-    builds: BTreeMap<PathBuf, ([u8; 32], Vec<Context>)>,
+    needs: BTreeMap<PathBuf, ([u8; 32], Needs)>,
     began: Option<Timestamp>,
 }
 
@@ -82,6 +82,7 @@ struct Seen {
     variables: BTreeMap<String, String>,
     dotenv_trouble: Option<String>,
     digests: BTreeMap<String, Result<String, String>>,
+    documents: BTreeMap<String, Result<String, String>>,
 }
 
 impl Desk {
@@ -97,7 +98,7 @@ impl Desk {
             digests: Digests::default(),
             judged: BTreeMap::new(),
             first_seen: kept.first_seen,
-            builds: BTreeMap::new(),
+            needs: BTreeMap::new(),
             began: None,
         }
     }
@@ -155,7 +156,7 @@ impl Desk {
         self.book.expire(now);
         let files = &self.book.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
-        self.builds
+        self.needs
             .retain(|path, _| files.contains_key(path) || scan.files.contains_key(path));
         if self.settle.is_empty() || now.since(began) >= FIRST_SCAN {
             self.book.scanned = true;
@@ -175,7 +176,7 @@ impl Desk {
     fn see(&mut self, path: &Path, contents: &Contents) -> Seen {
         let mut all = Sha256::new();
         let (mut variables, mut dotenv_trouble) = (BTreeMap::new(), None);
-        let mut digests = BTreeMap::new();
+        let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
         match contents {
             Contents::Text(text) => {
                 all.update(text.hash);
@@ -186,7 +187,8 @@ impl Desk {
                         all.update(part);
                     }
                 }
-                for build in self.builds(path, &text.bytes, text.hash) {
+                let needs = self.needs(path, &text.bytes, text.hash);
+                for build in needs.builds {
                     let digest = self.digests.of(&build.folder, &build.dockerfile);
                     let digest = digest.map_err(|error| {
                         format!(
@@ -196,6 +198,11 @@ impl Desk {
                     });
                     all.update(format!("{}{digest:?}", build.service));
                     digests.insert(build.service, digest);
+                }
+                for (mock, at) in needs.documents {
+                    let text = site::document(&at);
+                    all.update(format!("{mock}{text:?}"));
+                    documents.insert(mock, text);
                 }
             }
             Contents::TooLong(bytes) => all.update(format!("too long: {bytes}")),
@@ -207,16 +214,17 @@ impl Desk {
             variables,
             dotenv_trouble,
             digests,
+            documents,
         }
     }
 
-    fn builds(&mut self, path: &Path, bytes: &[u8], hash: [u8; 32]) -> Vec<Context> {
-        match self.builds.get(path) {
-            Some((known, builds)) if *known == hash => builds.clone(),
+    fn needs(&mut self, path: &Path, bytes: &[u8], hash: [u8; 32]) -> Needs {
+        match self.needs.get(path) {
+            Some((known, needs)) if *known == hash => needs.clone(),
             _ => {
-                let builds = self.rules.judge.contexts(&self.rules.folder.join(path), bytes);
-                self.builds.insert(path.to_path_buf(), (hash, builds.clone()));
-                builds
+                let needs = self.rules.judge.needs(&self.rules.folder.join(path), bytes);
+                self.needs.insert(path.to_path_buf(), (hash, needs.clone()));
+                needs
             }
         }
     }
@@ -238,6 +246,7 @@ impl Desk {
                     bytes: &text.bytes,
                     variables: site::passed(seen.variables, &self.rules.process_env, &self.rules.env_allow),
                     digests: seen.digests,
+                    documents: seen.documents,
                     uuid: site::uuid(&self.rules.controller, path, &text.hash),
                     first_seen,
                 };

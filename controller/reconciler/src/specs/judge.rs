@@ -20,6 +20,8 @@ pub struct Reading<'a> {
     pub variables: BTreeMap<String, String>,
     /// Digest of each build's context by service, or why there is none.
     pub digests: BTreeMap<String, Result<String, String>>,
+    /// Text of each mock's `openapi` document, or why there is none.
+    pub documents: BTreeMap<String, Result<String, String>>,
     /// Stable for these contents.
     pub uuid: String,
     /// When these contents were seen first.
@@ -37,10 +39,19 @@ pub struct Context {
     pub dockerfile: PathBuf,
 }
 
+/// What contents need to be judged by, beside themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The builds.
+    pub builds: Vec<Context>,
+    /// The `openapi` document of each mock that has one.
+    pub documents: BTreeMap<String, PathBuf>,
+}
+
 /// Parses and admits; pure, so that equal readings give equal judgements.
 pub trait Judge: Send + Sync + 'static {
-    /// The builds that the contents ask for; none when they do not parse.
-    fn contexts(&self, path: &Path, bytes: &[u8]) -> Vec<Context>;
+    /// What else has to be read; nothing when the contents do not parse.
+    fn needs(&self, path: &Path, bytes: &[u8]) -> Needs;
 
     /// What the contents mean.
     fn judge(&self, reading: &Reading<'_>) -> Judged;

@@ -23,6 +23,16 @@ pub fn dotenv(spec: &Path) -> (BTreeMap<String, String>, Option<String>) {
     }
 }
 
+/// The text of a document that a file names; what is wrong with it in words.
+pub fn document(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    match read_bounded(path, MAX_FILE) {
+        Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is no text in UTF-8")),
+        Ok(None) => Err(format!("`{shown}` is longer than {MAX_FILE} bytes")),
+        Err(error) => Err(format!("`{shown}` cannot be read: {error}")),
+    }
+}
+
 /// Adds what the controller passes on. It goes before the `.env`: somebody asked for it by name.
 pub fn passed(
     mut variables: BTreeMap<String, String>,

@@ -102,6 +102,7 @@ impl Stage {
             env_allow: Vec::new(),
             process_env: BTreeMap::new(),
             allow_mounts: Vec::new(),
+            own_image: std::path::PathBuf::from("/nowhere/own-image"),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             engine_host: None,
             deadlines: Deadlines::default(),

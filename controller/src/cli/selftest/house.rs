@@ -3,13 +3,14 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use argus_core::ident::EnvName;
 use argus_crds::error::Code;
 use argus_reconciler::{clock, identity};
 
 use crate::exit::{Exit, Failure};
+use crate::own_image;
 use crate::settings::Settings;
 
 /// What the wanted host port is; the next one where it is taken.
@@ -86,8 +87,7 @@ impl House {
         DirBuilder::new().mode(0o700).create(&self.folder)?;
         let home = self.settings.specs.join("selftest");
         let image = home.join("image");
-        fs::create_dir_all(&image)?;
-        fill(&image)?;
+        own_image::fill(&image)?;
         fs::write(home.join("e2e.yaml"), self.spec())
     }
 
@@ -123,61 +123,9 @@ impl Drop for House {
     }
 }
 
-/// The context of the image: this program, the libraries it runs with, and how to put them together.
-fn fill(image: &Path) -> io::Result<()> {
-    fs::copy("/proc/self/exe", image.join("argus"))?;
-    let mut dockerfile = "FROM scratch\nCOPY argus /argus\n".to_owned();
-    let libraries = libraries(&fs::read_to_string("/proc/self/maps")?);
-    if !libraries.is_empty() {
-        // Where loaders are looked for: the one of its name among these.
-        for folder in ["lib", "lib64"] {
-            fs::create_dir_all(image.join(folder))?;
-            for library in &libraries {
-                if let Some(name) = library.file_name() {
-                    fs::copy(library, image.join(folder).join(name))?;
-                }
-            }
-        }
-        dockerfile += "COPY lib /lib\nCOPY lib64 /lib64\nENV LD_LIBRARY_PATH=/lib\n";
-    }
-    dockerfile += "ENTRYPOINT [\"/argus\"]\n";
-    fs::write(image.join("Dockerfile"), dockerfile)
-}
-
-/// The libraries among what a process has mapped; a static program has none.
-fn libraries(maps: &str) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = maps
-        .lines()
-        .filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])))
-        .filter(|path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.split('.').skip(1).any(|part| part == "so"))
-        })
-        .collect();
-    found.sort();
-    found.dedup();
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_runs_with_the_libraries_that_it_has_mapped() {
-        let maps = "55d0-55d1 r-xp 00000000 08:01 1 /usr/bin/argus\n\
-                    7f00-7f01 r--p 00000000 08:01 2 /usr/lib/x86_64-linux-gnu/libc.so.6\n\
-                    7f01-7f02 r-xp 00000000 08:01 2 /usr/lib/x86_64-linux-gnu/libc.so.6\n\
-                    7f02-7f03 rw-p 00000000 00:00 0 [stack]\n\
-                    7f03-7f04 r-xp 00000000 08:01 3 /lib/ld-musl-x86_64.so.1\n";
-        let found = libraries(maps);
-        let names: Vec<_> = found.iter().map(|path| path.display().to_string()).collect();
-        assert_eq!(
-            names,
-            ["/lib/ld-musl-x86_64.so.1", "/usr/lib/x86_64-linux-gnu/libc.so.6"]
-        );
-        assert!(libraries("55d0-55d1 r-xp 00000000 08:01 1 /usr/bin/argus\n").is_empty());
-    }
 
     #[test]
     fn the_spec_of_a_selftest_is_admitted() {

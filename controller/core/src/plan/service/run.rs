@@ -17,7 +17,10 @@ const BY_HAND_GRACE: Duration = Duration::from_secs(10);
 pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
     match container.state {
         ContainerState::Created => again(look, container),
-        ContainerState::Running | ContainerState::Restarting => running(look, container),
+        ContainerState::Running | ContainerState::Restarting => match misplaced(look, container) {
+            Some(act) => Decision::Do(act, Cause::SpecChanged),
+            None => running(look, container),
+        },
         ContainerState::Paused => match by_hand(look) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(
@@ -163,9 +166,24 @@ fn may_start(look: &Look<'_>) -> Result<(), WaitingOn> {
     ready::may_start(look.input, look.service).and_then(|()| look.may_bind())
 }
 
+/// Its file, as long as nobody knows that it was put there.
+fn misplaced(look: &Look<'_>, container: &Container) -> Option<Act> {
+    let file = look.service.file.as_ref()?;
+    let placed = kept(look).and_then(|kept| kept.placed.as_ref());
+    let there = placed.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
+    (!there).then(|| Act::PlaceFile {
+        id: container.id.clone(),
+        file: file.clone(),
+    })
+}
+
 fn start(look: &Look<'_>, container: &Container, cause: Cause) -> Decision {
     if let Err(wait) = may_start(look) {
         return Decision::Wait(wait);
+    }
+    // It is read at the start.
+    if let Some(act) = misplaced(look, container) {
+        return Decision::Do(act, look.input.cause(&look.subject, cause));
     }
     // A refused port that is still assigned was seen free since.
     let refused = look

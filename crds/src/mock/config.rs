@@ -1,6 +1,6 @@
 //! The file that `argus mock` serves: one mock, with all that it needs.
 
-use argus_crds::Mock;
+use super::Mock;
 use serde::{Deserialize, Serialize};
 
 /// What lies under this is answered by the mock itself.
