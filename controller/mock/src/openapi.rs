@@ -17,6 +17,7 @@ mod demand;
 mod dialect;
 mod echo;
 mod endless;
+mod examples;
 mod make;
 mod parameter;
 mod respond;

@@ -201,6 +201,7 @@ fn a_smart_answer_takes_over_what_the_request_says_as_far_as_it_fits() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "it is a table")]
 fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
     let head = "openapi: 3.1.0\ninfo: { title: t, version: \"1\" }\n";
     let with = |rest: &str| format!("{head}{rest}");
@@ -265,6 +266,11 @@ fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
             )),
             6,
             "a parameter of `GET /a` needs a `name`, and `in` with one of `path`, `query`, `header`, `cookie`",
+        ),
+        (
+            with("paths: {}\ncomponents:\n  schemas:\n    A:\n      properties: { a: { pattern: \"(\" } }\n"),
+            7,
+            "`(` is no regular expression: \"(\" is not a \"regex\"",
         ),
         (
             with("paths: {}\ncomponents:\n  schemas:\n    A:\n      type: strnig\n"),

@@ -94,6 +94,25 @@ impl Pattern {
         rank
     }
 
+    /// What it matches, whatever its parameters are called.
+    pub(crate) fn shape(&self) -> Vec<String> {
+        let segment = |segment: &Segment| match segment {
+            Segment::Literal(text) => format!("={text}"),
+            Segment::Mixed(parts) => {
+                let part = |part: &Part| match part {
+                    Part::Literal(text) => text.replace('/', "//"),
+                    Part::Param(_) => "/".to_owned(),
+                };
+                format!("~{}", parts.iter().map(part).collect::<String>())
+            }
+            Segment::Param(_) => ":".to_owned(),
+            Segment::Any => "*".to_owned(),
+        };
+        let mut shape: Vec<String> = self.segments.iter().map(segment).collect();
+        shape.extend(self.rest.as_ref().map(|_| "**".to_owned()));
+        shape
+    }
+
     /// The names of its parameters.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();

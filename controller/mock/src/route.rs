@@ -1,5 +1,7 @@
 //! The routes of a mock: which one answers a request, and which one nearly did.
 
+use std::collections::HashMap;
+
 use argus_crds::{Complaint, MockRoute};
 
 use crate::answer::{Answer, FRAMING, Prepared};
@@ -51,27 +53,20 @@ impl Table {
                 method: (!every).then_some(method),
             });
         }
+        let mut seen: HashMap<_, &str> = HashMap::new();
         for (index, route) in routes.iter().enumerate() {
-            let before = routes[..index].iter().find(|before| {
-                (
-                    &before.method,
-                    before.pattern.rank(),
-                    &before.written.when,
-                    before.written.path.trim_end_matches('/'),
-                ) == (
-                    &route.method,
-                    route.pattern.rank(),
-                    &route.written.when,
-                    route.written.path.trim_end_matches('/'),
-                )
-            });
-            if let Some(before) = before {
-                let message = format!(
-                    "this route never answers: `{}` matches the same and goes first",
-                    before.name
-                );
+            let when = route
+                .written
+                .when
+                .as_ref()
+                .map(|when| serde_json::json!(when).to_string());
+            let same = (&route.method, route.pattern.shape(), when);
+            if let Some(before) = seen.get(&same) {
+                let message = format!("this route never answers: `{before}` matches the same and goes first");
                 let hint = "remove one of them, or tell them apart with `when`";
                 to.push(Complaint::warning(format!("{at}.{key}[{index}].path"), message).hint(hint));
+            } else {
+                seen.insert(same, &route.name);
             }
         }
         // The order of the file decides last: the sort is stable.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::cursor::{Cursor, target, unescape};
 use super::endless::Search;
 use super::schemas::Schemas;
-use super::{METHODS, dialect};
+use super::{METHODS, dialect, examples};
 use crate::path::Pattern;
 use argus_crds::mock::config::RESERVED;
 
@@ -242,85 +242,59 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
                 Complaint::error("", message),
             ));
         }
-        if !broken && let Err(why) = responses.validator(&pointer).and(requests.validator(&pointer)) {
-            found.push((
-                pointer,
-                Complaint::error("", format!("this schema cannot be used: {why}")),
-            ));
+        if !broken {
+            patterns(schema, &pointer, &mut found);
         }
     }
     if found.is_empty() {
-        examples(root, "", root, requests, responses, &mut found);
+        examples::look(root, requests, responses, &mut found);
     }
     found
 }
 
-/// Examples of media types that break their schema: they are not used, and that is better said.
-fn examples(
-    value: &Value,
-    pointer: &str,
-    root: &Value,
-    requests: &Schemas,
-    responses: &Schemas,
-    to: &mut Vec<Found>,
-) {
-    let Value::Object(map) = value else { return };
-    if let Some(content) = map.get("content").and_then(Value::as_object) {
-        let way = if pointer.contains("/requestBody") || pointer.contains("/requestBodies") {
-            requests
-        } else {
-            responses
-        };
-        for kind in content.keys() {
-            let media = format!("{pointer}/content/{}", super::cursor::escape(kind));
-            let Some(media) = Cursor::at(root, &media).filter(|media| media.value.get("schema").is_some())
-            else {
-                continue;
-            };
-            let Ok(validator) = way.validator(&format!("{}/schema", media.pointer)) else {
-                continue;
-            };
-            for (at, example) in of_media(&media) {
-                if let Err(error) = validator.validate(example) {
-                    let message = format!(
-                        "this example breaks its schema and is not used: `{}`: {error}",
-                        error.instance_path()
-                    );
-                    to.push((
-                        at,
-                        Complaint::warning("", message).hint("correct the example, or the schema"),
-                    ));
-                }
-            }
+/// Expressions that cannot be read: JSON Schema itself takes any text for one.
+fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Found>) {
+    let mut look = |written: &str, at: String| {
+        if let Err(error) = jsonschema::validator_for(&serde_json::json!({ "pattern": written })) {
+            let message = format!("`{written}` is no regular expression: {error}");
+            to.push((
+                at,
+                Complaint::error("", message).hint("write it as in JavaScript"),
+            ));
         }
+    };
+    let Value::Object(map) = schema else { return };
+    if let Some(Value::String(written)) = map.get("pattern") {
+        look(written, format!("{pointer}/pattern"));
     }
-    for (key, inner) in map {
-        if !["example", "examples", "schema", "schemas"].contains(&key.as_str()) {
-            examples(
-                inner,
-                &format!("{pointer}/{}", super::cursor::escape(key)),
-                root,
-                requests,
-                responses,
-                to,
+    if let Some(Value::Object(named)) = map.get("patternProperties") {
+        for written in named.keys() {
+            look(
+                written,
+                format!("{pointer}/patternProperties/{}", super::cursor::escape(written)),
             );
         }
     }
-}
-
-/// The examples of a media type with their pointers, in their order.
-pub(super) fn of_media<'a>(media: &Cursor<'a>) -> Vec<(String, &'a Value)> {
-    let one = media
-        .raw("example")
-        .map(|example| (example.pointer, example.value));
-    let named = media
-        .get("examples")
-        .map(|examples| examples.entries().collect::<Vec<_>>());
-    let many = named.into_iter().flatten().filter_map(|(_, example)| {
-        let value = example.raw("value")?;
-        Some((value.pointer, value.value))
-    });
-    one.into_iter().chain(many).collect()
+    for (key, inner) in map {
+        let here = format!("{pointer}/{}", super::cursor::escape(key));
+        match inner {
+            _ if ["example", "examples", "default", "enum", "const"].contains(&key.as_str()) => {}
+            Value::Object(named)
+                if ["properties", "patternProperties", "$defs", "dependentSchemas"]
+                    .contains(&key.as_str()) =>
+            {
+                for (name, inner) in named {
+                    patterns(inner, &format!("{here}/{}", super::cursor::escape(name)), to);
+                }
+            }
+            Value::Array(items) => {
+                for (index, inner) in items.iter().enumerate() {
+                    patterns(inner, &format!("{here}/{index}"), to);
+                }
+            }
+            _ => patterns(inner, &here, to),
+        }
+    }
 }
 
 /// The path of a complaint from a pointer: `/paths/~1a/get/tags/0` is `paths./a.get.tags[0]`.

@@ -140,8 +140,7 @@ impl Document {
                     .map(|error| (error.instance_path().to_string(), error.to_string()))
                     .collect()
             }
-            // Said when the document was read.
-            Err(_) => Vec::new(),
+            Err(why) => vec![(String::new(), format!("its schema cannot be used: {why}"))],
         }
     }
 }

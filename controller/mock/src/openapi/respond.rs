@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::cursor::Cursor;
 use super::demand::{covers, is_json};
-use super::{Document, Operation, check, echo, make};
+use super::{Document, Operation, echo, examples, make};
 use crate::answer::{Answer, one_line};
 use crate::path::Params;
 use crate::request::Request;
@@ -89,7 +89,7 @@ impl Document {
                 .as_ref()
                 .is_none_or(|validator| validator.is_valid(value))
         };
-        let example = check::of_media(media)
+        let example = examples::of_media(media)
             .into_iter()
             .map(|(_, value)| value)
             .find(fits);
@@ -138,7 +138,7 @@ impl Document {
             if name.eq_ignore_ascii_case("content-type") {
                 continue;
             }
-            let example = check::of_media(&header)
+            let example = examples::of_media(&header)
                 .into_iter()
                 .next()
                 .map(|(_, value)| value.clone());

@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 
 use super::dialect::{Direction, plain};
 
+/// How many validators are kept. Each holds all that its schema leads to, which may be the whole document: of one with 400
+/// schemas that lead to each other it takes 8 MiB.
+const KEPT: usize = 16;
+
 const BASE: &str = "argus:///document";
 
 /// The schemas of a document in one direction.
@@ -48,6 +52,9 @@ impl Schemas {
         if let Some(found) = made.get(pointer) {
             return found.clone();
         }
+        if made.len() >= KEPT {
+            made.clear();
+        }
         let new = self.make(pointer).map(Arc::new);
         made.insert(pointer.to_owned(), new.clone());
         new
@@ -72,5 +79,25 @@ impl Schemas {
             .with_registry(&self.registry)
             .build(&json!({ "$ref": format!("{BASE}#{fragment}") }))
             .map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_schemas_are_asked_for_few_validators_are_kept() {
+        let names: Vec<String> = (0..60).map(|number| format!("S{number}")).collect();
+        let all = names
+            .iter()
+            .map(|name| (name.clone(), json!({ "type": "integer" })));
+        let document = json!({ "components": { "schemas": all.collect::<serde_json::Map<_, _>>() } });
+        let schemas = Schemas::new(&document, false, Direction::Request).unwrap();
+        for name in names {
+            let validator = schemas.validator(&format!("/components/schemas/{name}")).unwrap();
+            assert!(validator.is_valid(&json!(1)) && !validator.is_valid(&json!("x")));
+            assert!(schemas.made.lock().unwrap().len() <= KEPT);
+        }
     }
 }
