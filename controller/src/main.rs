@@ -4,6 +4,7 @@ mod cli;
 mod exit;
 mod http;
 mod live;
+mod metrics;
 mod service;
 mod settings;
 mod surface;

@@ -16,6 +16,7 @@ pub mod engine;
 pub mod holder;
 pub mod http;
 pub mod image;
+pub mod prometheus;
 pub mod proxy;
 pub mod registry;
 pub mod stage;
