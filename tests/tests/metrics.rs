@@ -213,6 +213,21 @@ fn a_scrape_from_elsewhere_needs_the_token() {
 }
 
 #[test]
+fn the_configuration_in_the_docs_is_one() {
+    let text = std::fs::read_to_string(charts().join("../docs/metrics.md")).expect("the page");
+    let blocks: Vec<&str> = text
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let checked = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], block);
+        assert!(checked.status.success(), "{}\n{block}", said(&checked));
+    }
+}
+
+#[test]
 fn the_rules_do_what_their_tests_say() {
     let checked = promtool(&["check", "rules", "argus.rules.yml"], "");
     assert!(checked.status.success(), "{}", said(&checked));

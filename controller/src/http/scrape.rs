@@ -15,11 +15,15 @@ pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Proble
             "no controller is here",
         ));
     };
-    match own.metrics.text() {
-        Ok(text) => Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response()),
-        Err(error) => Err(Problem::asked(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("cannot write the metrics: {error}"),
-        )),
-    }
+    let metrics = own.metrics.clone();
+    // Hundreds of environments are tens of thousands of lines: nobody else waits for them to be written.
+    let text = tokio::task::spawn_blocking(move || metrics.text()).await;
+    let failed = |error: &dyn std::fmt::Display| {
+        let message = format!("cannot write the metrics: {error}");
+        Problem::asked(StatusCode::INTERNAL_SERVER_ERROR, message)
+    };
+    let text = text
+        .map_err(|error| failed(&error))?
+        .map_err(|error| failed(&error))?;
+    Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response())
 }

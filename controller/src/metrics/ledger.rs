@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use argus_core::ident::EnvName;
-use argus_core::record::{End, Entry, Note, Record};
+use argus_core::record::End;
 use argus_core::time::Timestamp;
 use argus_crds::error::Code;
-use argus_crds::status::{BreakerScope, BreakerState, Phase};
+use argus_crds::status::{BreakerScope, BreakerState};
 use argus_reconciler::metrics::make;
 use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec};
 
-use super::scene::word;
+use super::scene::{KINDS, word};
 use crate::view::Shown;
+
+mod enter;
 
 /// The acts that change something on an engine.
 pub(super) const VERBS: [&str; 14] = [
@@ -32,8 +34,21 @@ pub(super) const VERBS: [&str; 14] = [
     "connect-network",
     "disconnect-network",
 ];
-/// What can be left behind.
-const KINDS: [&str; 3] = ["container", "network", "volume"];
+/// What people and agents can command.
+pub(super) const COMMANDS: [&str; 12] = [
+    "down",
+    "retry",
+    "hold",
+    "resume",
+    "cancel",
+    "beginTest",
+    "endTest",
+    "rollback",
+    "fork",
+    "cleanOrphans",
+    "resetBreaker",
+    "resumeController",
+];
 
 /// The counters; cheap to clone.
 #[derive(Debug, Clone)]
@@ -194,6 +209,11 @@ impl Ledger {
                 self.circuits.with_label_values(&[&word(scope), &word(state)]);
             }
         }
+        for verb in COMMANDS {
+            for result in ["taken", "refused"] {
+                self.commands.with_label_values(&[verb, result]);
+            }
+        }
         for kind in KINDS {
             self.orphans_found.with_label_values(&[kind]);
             self.orphans_gone.with_label_values(&[kind]);
@@ -206,111 +226,6 @@ impl Ledger {
 
     pub(super) fn last(&self) -> u64 {
         self.past().last
-    }
-
-    /// Enters what a record says.
-    pub(super) fn enter(&self, record: &Record) {
-        self.past().last = record.seq;
-        let kind = match &record.entry {
-            Entry::Intent(_) => "intent",
-            Entry::Result { verb, end, ms, .. } => {
-                self.acts.with_label_values(&[verb, &word(end)]).inc();
-                self.act_seconds.with_label_values(&[verb]).observe(seconds(*ms));
-                "result"
-            }
-            Entry::Note(note) => {
-                self.note(note, Timestamp::parse(&record.at).unwrap_or_default());
-                "note"
-            }
-        };
-        self.records.with_label_values(&[kind]).inc();
-    }
-
-    fn note(&self, note: &Note, at: Timestamp) {
-        match note {
-            Note::Error {
-                environment,
-                service,
-                code,
-                after_ms,
-                ..
-            } => {
-                self.errors.with_label_values(&[&code.to_string()]).inc();
-                let Some(after) = after_ms else { return };
-                // A failed health check is a verdict: it is told when it is made.
-                if *code != Code::HealthCheckTimeout {
-                    self.detect_seconds.observe(seconds(*after));
-                }
-                if let (Some(env), Some(service)) = (environment, service) {
-                    let since = at - std::time::Duration::from_millis(*after);
-                    self.past().fell_ill(env, service, since);
-                }
-            }
-            Note::Restart {
-                environment,
-                service,
-                times,
-                code,
-                ..
-            } => {
-                let reason = code.map_or_else(|| "UNKNOWN".to_owned(), |code| code.to_string());
-                let labels = [environment.to_string(), service.clone(), reason];
-                let count = self.restarts.with_label_values(&labels);
-                count.inc_by(u64::from(*times));
-                self.past().restarts.insert(labels);
-            }
-            Note::Recovered { environment, service } => {
-                self.recovered.inc();
-                let since = self.past().unwell.remove(&(environment.clone(), service.clone()));
-                if let Some(since) = since {
-                    self.recover_seconds.observe(at.since(since).as_secs_f64());
-                }
-            }
-            Note::GaveUp {
-                environment, service, ..
-            } => {
-                self.given_up.inc();
-                // How long people take is another question.
-                self.past().unwell.remove(&(environment.clone(), service.clone()));
-            }
-            Note::Phase {
-                environment,
-                to,
-                after_ms,
-                ..
-            } => {
-                if *to == word(Phase::Ready) {
-                    self.past().ready.insert(environment.clone(), at);
-                }
-                if let Some(after) = after_ms {
-                    self.ready_seconds.observe(seconds(*after));
-                }
-            }
-            Note::Port { .. } => self.ports.inc(),
-            Note::Circuit { environment, to, .. } => {
-                let scope = match environment {
-                    Some(_) => BreakerScope::Environment,
-                    None => BreakerScope::Engine,
-                };
-                self.circuits.with_label_values(&[&word(scope), &word(to)]).inc();
-            }
-            Note::Orphan { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
-            Note::OrphanGone { what, .. } => self.orphans_gone.with_label_values(&[what]).inc(),
-            Note::Command { verb, taken, .. } => {
-                let result = if *taken { "taken" } else { "refused" };
-                self.commands.with_label_values(&[verb.as_str(), result]).inc();
-            }
-            Note::Start { .. }
-            | Note::Stop
-            | Note::Mode { .. }
-            | Note::Cleanup { .. }
-            | Note::Check { .. }
-            | Note::Preflight { .. }
-            | Note::Connectivity { .. }
-            | Note::Settled { .. }
-            | Note::Writable
-            | Note::Resumed => {}
-        }
     }
 
     /// Series of services that are not there any more go with them.
@@ -334,26 +249,12 @@ impl Ledger {
             .retain(|env, _| shown.environments.contains_key(env.as_str()));
     }
 
+    #[cfg(test)]
+    pub(super) fn records_of(&self, kind: &str) -> u64 {
+        self.records.with_label_values(&[kind]).get()
+    }
+
     fn past(&self) -> MutexGuard<'_, Past> {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-impl Past {
-    /// Counted from the first failure; but whose environment was ready since has begun anew.
-    fn fell_ill(&mut self, env: &EnvName, service: &str, since: Timestamp) {
-        let ready = self.ready.get(env).copied();
-        let first = self
-            .unwell
-            .entry((env.clone(), service.to_owned()))
-            .or_insert(since);
-        if ready.is_some_and(|ready| *first < ready) {
-            *first = since;
-        }
-    }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "nothing takes 285,000 years")]
-fn seconds(ms: u64) -> f64 {
-    ms as f64 / 1_000.0
 }

@@ -41,3 +41,7 @@ impl Meter {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "meter_tests.rs"]
+mod tests;

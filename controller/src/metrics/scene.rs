@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::view::Shown;
 
 /// What can be left behind.
-const KINDS: [&str; 3] = ["container", "network", "volume"];
+pub(super) const KINDS: [&str; 3] = ["container", "network", "volume"];
 /// What becomes of it.
 const FATES: [&str; 4] = ["reported", "waiting", "removing", "failed"];
 /// What came of spec files.
@@ -129,7 +129,7 @@ impl Picture {
             self.engine_info.with_label_values(&[version, api]).set(1);
         }
         one(&self.engine, outlook.world.reachable());
-        one(&self.writable, outlook.trouble.safe.is_none());
+        one(&self.writable, outlook.trouble.unwritable.is_none());
         for mode in Mode::ALL {
             let series = self.mode.with_label_values(&[word(mode)]);
             series.set(i64::from(*mode == outlook.mode));

@@ -234,6 +234,66 @@ fn every_alert_has_a_section_that_says_what_to_do() {
     }
 }
 
+/// The words that a type of our own is read from, in the order of its code.
+fn variants<T: serde::de::DeserializeOwned>() -> Vec<String> {
+    let refused = serde_json::from_str::<T>(r#"{ "verb": "?" }"#)
+        .map(drop)
+        .unwrap_err();
+    let words = refused.to_string();
+    let quoted: Vec<String> = words.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    quoted[1..].to_vec()
+}
+
+#[test]
+fn every_verb_has_its_series_from_the_start() {
+    let commands: BTreeSet<String> = variants::<argus_reconciler::Command>().into_iter().collect();
+    assert_eq!(commands, ledger::COMMANDS.map(str::to_owned).into());
+    let mut acts: BTreeSet<String> = variants::<argus_core::plan::Act>()
+        .iter()
+        .map(|verb| {
+            let small = |char: char| format!("-{}", char.to_ascii_lowercase());
+            let part = |char: char| {
+                if char.is_ascii_uppercase() {
+                    small(char)
+                } else {
+                    char.to_string()
+                }
+            };
+            verb.chars().map(part).collect()
+        })
+        .collect();
+    // It changes nothing, and is not in the journal.
+    assert!(acts.remove("keep-evidence"));
+    assert_eq!(acts, ledger::VERBS.map(str::to_owned).into());
+}
+
+#[test]
+fn the_dashboard_asks_whatever_source_one_chooses() {
+    let dashboard: serde_json::Value = serde_json::from_str(&read("charts/grafana/argus.json")).unwrap();
+    assert_eq!(dashboard["uid"], "argus-controller", "links to it stay");
+    let names = |list: &serde_json::Value, key: &str| -> Vec<serde_json::Value> {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one[key].clone())
+            .collect()
+    };
+    let variables = names(&dashboard["templating"]["list"], "name");
+    assert_eq!(variables, ["datasource", "job", "instance", "environment"]);
+    let ids: BTreeSet<String> = names(&dashboard["panels"], "id")
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert_eq!(ids.len(), panels.len());
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel:#}");
+        for target in panel["targets"].as_array().unwrap() {
+            assert_eq!(target["datasource"]["uid"], "${datasource}", "{panel:#}");
+        }
+    }
+}
+
 struct Told<'a> {
     ledger: &'a Ledger,
     seq: u64,
@@ -266,21 +326,9 @@ fn died(env: &EnvName, after_ms: u64) -> Note {
     }
 }
 
-#[test]
-fn what_is_told_adds_up_and_goes_with_its_environment() {
+/// With an environment `shop` that has a service `api`.
+fn shop() -> (Stage, EnvName) {
     let stage = stage();
-    let env = EnvName::new("shop").unwrap();
-    let recovered = || Note::Recovered {
-        environment: env.clone(),
-        service: "api".to_owned(),
-    };
-    let restart = |times| Note::Restart {
-        environment: env.clone(),
-        service: "api".to_owned(),
-        restarts: times,
-        times,
-        code: Some(Code::ContainerCrash),
-    };
     let api = ServiceStatus {
         name: "api".to_owned(),
         ..ServiceStatus::default()
@@ -294,6 +342,26 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
             .environments
             .insert("shop".to_owned(), status);
     });
+    (stage, EnvName::new("shop").unwrap())
+}
+
+fn recovered(env: &EnvName) -> Note {
+    Note::Recovered {
+        environment: env.clone(),
+        service: "api".to_owned(),
+    }
+}
+
+#[test]
+fn what_is_told_adds_up_and_goes_with_its_environment() {
+    let (stage, env) = shop();
+    let restart = |times| Note::Restart {
+        environment: env.clone(),
+        service: "api".to_owned(),
+        restarts: times,
+        times,
+        code: Some(Code::ContainerCrash),
+    };
     let mut told = Told {
         ledger: &stage.metrics.ledger,
         seq: 0,
@@ -302,7 +370,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
     told.tell(101, died(&env, 1_000));
     told.tell(105, died(&env, 500));
     told.tell(109, restart(2));
-    told.tell(110, recovered());
+    told.tell(110, recovered(&env));
     told.tell(
         111,
         Note::Circuit {
@@ -311,6 +379,17 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
             openings: 1,
         },
     );
+    let (what, id) = ("network".to_owned(), "n".to_owned());
+    told.tell(
+        111,
+        Note::Orphan {
+            what: what.clone(),
+            id: id.clone(),
+            name: "left".to_owned(),
+            project: None,
+        },
+    );
+    told.tell(111, Note::OrphanGone { what, id });
     told.enter(
         112,
         Entry::Result {
@@ -334,13 +413,30 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         r#"argus_circuit_breaker_transitions_total{scope="engine",state="halfOpen"} 1"#,
         r#"argus_acts_total{result="failed",verb="start-container"} 1"#,
         r#"argus_act_duration_seconds_sum{verb="start-container"} 0.25"#,
-        r#"argus_journal_records_total{kind="note"} 5"#,
+        r#"argus_journal_records_total{kind="note"} 7"#,
         r#"argus_services{environment="shop",state="Unknown"} 1"#,
         r#"argus_mode{mode="Minimal"} 1"#,
+        r#"argus_orphans_found_total{kind="network"} 1"#,
+        r#"argus_orphans_removed_total{kind="network"} 1"#,
+        r#"argus_orphans_removed_total{kind="volume"} 0"#,
+        r#"argus_circuit_breaker_state{environment="shop",scope="environment",state="closed"} 1"#,
+        r#"argus_commands_total{result="taken",verb="retry"} 0"#,
     ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
-    // One that was made well in another way, as by a new revision, is not unwell since then.
+    stage.shown.send_replace(Arc::default());
+    let text = stage.metrics.text().unwrap();
+    assert!(!text.contains("shop"), "{text}");
+}
+
+#[test]
+fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
+    let (stage, env) = shop();
+    let mut told = Told {
+        ledger: &stage.metrics.ledger,
+        seq: 0,
+    };
+    // As by a new revision.
     told.tell(200, died(&env, 0));
     told.tell(
         201,
@@ -353,11 +449,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         },
     );
     told.tell(300, died(&env, 0));
-    told.tell(305, recovered());
+    told.tell(305, recovered(&env));
     let text = stage.metrics.text().unwrap();
-    assert!(text.contains("argus_time_to_recover_seconds_sum 15\n"), "{text}");
-
-    stage.shown.send_replace(Arc::default());
-    let text = stage.metrics.text().unwrap();
-    assert!(!text.contains("shop"), "{text}");
+    assert!(text.contains("argus_time_to_recover_seconds_sum 5\n"), "{text}");
 }
