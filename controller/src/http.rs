@@ -8,6 +8,7 @@ use axum::middleware;
 use axum::routing::{get, post};
 use tokio_util::sync::CancellationToken;
 
+use crate::metrics::Traffic;
 use crate::surface::Surface;
 
 mod actions;
@@ -20,6 +21,7 @@ pub(crate) mod listen;
 mod openapi;
 mod problem;
 mod requests;
+mod scrape;
 
 pub(crate) use guard::{Guard, token};
 pub(crate) use health::Health;
@@ -42,9 +44,11 @@ pub(crate) struct Desk {
 
 /// Everything that can be asked, for those whom `guard` lets in.
 pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) -> Router {
+    let traffic = surface.own().map(|own| own.metrics.traffic().clone());
     Router::new()
         .route(HEALTH, get(health::healthz))
         .route("/readyz", get(health::readyz))
+        .route("/metrics", get(scrape::metrics))
         .route("/events", get(events::events))
         .route("/api/v1/controller", get(environments::controller))
         .route("/api/v1/environments", get(environments::list))
@@ -74,5 +78,9 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .method_not_allowed_fallback(problem::not_so)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn_with_state(
+            traffic.unwrap_or_default(),
+            Traffic::count,
+        ))
         .with_state(Desk { surface, stop })
 }

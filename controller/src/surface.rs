@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::cli::{status, tell};
 use crate::exit::Failure;
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::view::Shown;
 
@@ -43,6 +44,8 @@ pub(crate) struct Own {
     pub(crate) shown: watch::Receiver<Arc<Shown>>,
     /// The journal as it grows.
     pub(crate) feed: Feed,
+    /// What a Prometheus reads.
+    pub(crate) metrics: Metrics,
 }
 
 #[allow(dead_code, reason = "the MCP server over stdio attaches this way")]

@@ -22,6 +22,7 @@ use crate::cli::{output, reading};
 use crate::exit::{Exit, Failure, chain};
 use crate::http::{self, Guard};
 use crate::live::{self, screen::Screen};
+use crate::metrics::Metrics;
 use crate::own_image;
 use crate::service;
 use crate::settings::Settings;
@@ -88,14 +89,24 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     };
     let feed = controller.journal().feed();
     let view = View::new(about, to_show, controller.journal());
+    let tally = controller.journal().tally().clone();
+    // What was written before is another run's.
+    let begun = *feed.newest().borrow();
     let (handle, running) = controller.start(docker.clone(), Arc::new(view));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
+    let metrics = Metrics::new(&tally, handle.outlooks(), shown.clone());
+    let meter = metrics.meter(feed.clone(), begun);
+    supervisor.spawn("meter", Importance::Useful, {
+        let stop = stop.clone();
+        move || meter.clone().run(stop.clone())
+    });
     let surface = Surface::here(
         settings.clone(),
         Own {
             handle: handle.clone(),
             shown: shown.clone(),
             feed,
+            metrics,
         },
     );
     start_http(supervisor, &surface, &settings, &listening, &stop);

@@ -17,6 +17,7 @@ pub mod holder;
 pub mod http;
 pub mod image;
 pub mod mock;
+pub mod prometheus;
 pub mod proxy;
 pub mod registry;
 pub mod stage;

@@ -143,6 +143,9 @@ pub enum Note {
         /// Its id, as in the status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_id: Option<String>,
+        /// Of a run that ended: how long after its end it was told, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after_ms: Option<u64>,
     },
     /// A service was started again after it failed.
     Restart {

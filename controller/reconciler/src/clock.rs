@@ -89,6 +89,22 @@ impl Clock {
     }
 }
 
+/// Measures how long something takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// One that begins now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// How long it has been, in seconds.
+    pub fn seconds(self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

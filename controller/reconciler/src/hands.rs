@@ -75,7 +75,7 @@ impl<B: Backend> Hands<B> {
         Self {
             backend,
             deadlines,
-            gate: Gate::default(),
+            gate: Gate::new(journal.tally().clone()),
             openings,
             board,
             archive: Archive::new(state.clone(), clock),

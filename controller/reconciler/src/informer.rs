@@ -3,16 +3,26 @@
 use std::sync::Arc;
 
 use argus_backend::Backend;
-use argus_core::observed::{Sighting, World};
+use argus_core::observed::{Container, Object, Sighting, World};
+use argus_core::time::Timestamp;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::metrics::Tally;
 
 /// Sightings that are taken in without a pause before the world is published; a storm shall not hide what came first.
 const BATCH: usize = 1_024;
 
 /// Follows the engine until it is stopped. Returns before that only when the backend breaks its word and ends the watch.
-pub async fn run<B: Backend>(backend: Arc<B>, worlds: watch::Sender<Arc<World>>, stop: CancellationToken) {
+pub async fn run<B: Backend>(
+    backend: Arc<B>,
+    worlds: watch::Sender<Arc<World>>,
+    tally: Tally,
+    clock: Clock,
+    stop: CancellationToken,
+) {
     let mut sightings = backend.watch();
     let mut world = World::default();
     loop {
@@ -21,11 +31,15 @@ pub async fn run<B: Backend>(backend: Arc<B>, worlds: watch::Sender<Arc<World>>,
             first = sightings.next() => first,
         };
         let Some(first) = first else { return };
+        count(&world, &first, &tally, clock.now());
         let mut worth = take(&mut world, first);
         // Everything that is there already makes one new world, and so does the whole of the first list.
         for _ in 0..BATCH {
             match sightings.next().now_or_never() {
-                Some(Some(next)) => worth |= take(&mut world, next),
+                Some(Some(next)) => {
+                    count(&world, &next, &tally, clock.now());
+                    worth |= take(&mut world, next);
+                }
                 Some(None) => return,
                 None => break,
             }
@@ -63,11 +77,41 @@ fn take(world: &mut World, sighting: Sighting) -> bool {
     worth
 }
 
+/// What a sighting says of the seeing itself, before it is applied.
+fn count(world: &World, sighting: &Sighting, tally: &Tally, now: Timestamp) {
+    match sighting {
+        Sighting::ListDone => tally.lists.inc(),
+        Sighting::Lost(..) if world.reachable() => tally.gaps.inc(),
+        // What the first list shows, and the first one after a loss, nobody was there to see.
+        Sighting::Saw(Object::Container(seen)) if world.last_complete() > 0 => {
+            let known = world.container(&seen.id).and_then(|known| turned_at(known));
+            if let Some(at) = turned_at(seen).filter(|at| Some(*at) > known) {
+                tally.lag_seconds.observe(now.since(at).as_secs_f64());
+            }
+        }
+        Sighting::Saw(_)
+        | Sighting::Lost(..)
+        | Sighting::ListBegan
+        | Sighting::Gone(_)
+        | Sighting::Stopped(..)
+        | Sighting::OutOfMemory(..)
+        | Sighting::Away { .. }
+        | Sighting::Found(_) => {}
+    }
+}
+
+/// When a container began to run, or ended, last.
+fn turned_at(container: &Container) -> Option<Timestamp> {
+    let facts = container.facts.as_ref()?;
+    facts.started_at.max(facts.finished_at)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use argus_core::labels::{ENVIRONMENT, MANAGED};
-    use argus_core::observed::{Network, Object};
-    use argus_core::time::Timestamp;
+    use argus_core::observed::{Config, ContainerState, Facts, Network};
     use futures::channel::mpsc::unbounded;
 
     use super::*;
@@ -86,6 +130,63 @@ mod tests {
             labels,
             created_at: Timestamp(1),
         })))
+    }
+
+    #[test]
+    fn what_was_not_seen_and_what_was_seen_late_is_counted() {
+        let (tally, mut world) = (Tally::default(), World::default());
+        let mut see = |sighting: Sighting, now: i64| {
+            count(&world, &sighting, &tally, Timestamp(now));
+            take(&mut world, sighting);
+        };
+        let ran = |from: i64, to: Option<i64>| {
+            let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
+            let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            Sighting::Saw(Object::Container(Arc::new(Container {
+                id: argus_core::ident::ContainerId::new("a").unwrap(),
+                name: "a".to_owned(),
+                labels: labels.into_iter().collect(),
+                image: "a".to_owned(),
+                state: ContainerState::Running,
+                created_at: Timestamp(1),
+                networks: BTreeMap::new(),
+                facts: Some(Facts {
+                    started_at: Some(Timestamp(from)),
+                    finished_at: to.map(Timestamp),
+                    exit_code: 0,
+                    oom_killed: false,
+                    error: String::new(),
+                    image_id: None,
+                    health: None,
+                    config: Config::default(),
+                }),
+                stopped_by_other: None,
+                oom_at: None,
+            })))
+        };
+        let lost = || Sighting::Lost(Timestamp(1), "gone".to_owned());
+        see(lost(), 1);
+        assert_eq!(tally.gaps.get(), 0, "there was nothing to lose yet");
+        for sighting in [
+            Sighting::Found(Timestamp(1)),
+            Sighting::ListBegan,
+            ran(1_000, None),
+            Sighting::ListDone,
+        ] {
+            see(sighting, 9_000);
+        }
+        assert_eq!(tally.lag_seconds.get_sample_count(), 0, "it began unseen");
+        see(ran(1_000, None), 10_000);
+        see(ran(1_000, Some(11_000)), 11_250);
+        assert_eq!(tally.lag_seconds.get_sample_count(), 1);
+        assert!((tally.lag_seconds.get_sample_sum() - 0.25).abs() < 1e-9);
+        see(lost(), 12_000);
+        see(lost(), 13_000);
+        assert_eq!(
+            (tally.gaps.get(), tally.lists.get()),
+            (1, 1),
+            "one loss is one gap"
+        );
     }
 
     #[tokio::test]
@@ -124,6 +225,7 @@ mod tests {
             stop.cancel();
         };
         let backend = Arc::new(Fake::seeing(sightings.boxed()));
-        tokio::join!(run(backend, worlds, stop.clone()), story);
+        let run = run(backend, worlds, Tally::default(), Clock::system(), stop.clone());
+        tokio::join!(run, story);
     }
 }

@@ -12,7 +12,8 @@ use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
+use crate::metrics::Tally;
 use crate::supervise::crew::{Crew, Lost};
 use crate::wishes::Desires;
 
@@ -31,6 +32,15 @@ use verdict::{Answer, Row};
 /// Probes under way at once; each holds a socket, and none lasts longer than its timeout.
 const AT_ONCE: usize = 32;
 
+/// What it tells.
+#[derive(Debug, Clone)]
+pub struct Voice {
+    /// The verdicts.
+    pub healths: watch::Sender<Arc<HealthBook>>,
+    /// How often it asks, and what it hears.
+    pub tally: Tally,
+}
+
 struct Run {
     target: Target,
     row: Row,
@@ -43,6 +53,7 @@ struct Prober<B> {
     runs: BTreeMap<ContainerId, Run>,
     heap: Heap,
     crew: Crew<(ContainerId, u64), Answer>,
+    tally: Tally,
     generations: u64,
     /// The engine answers: without it a bad answer says nothing of a service.
     here: bool,
@@ -53,7 +64,7 @@ pub async fn run<B: Backend>(
     backend: Arc<B>,
     mut desires: watch::Receiver<Arc<Desires>>,
     mut worlds: watch::Receiver<Arc<World>>,
-    healths: watch::Sender<Arc<HealthBook>>,
+    voice: Voice,
     places: Places,
     clock: Clock,
     stop: CancellationToken,
@@ -65,6 +76,7 @@ pub async fn run<B: Backend>(
         runs: BTreeMap::new(),
         heap: Heap::default(),
         crew,
+        tally: voice.tally,
         generations: 0,
         here: false,
     };
@@ -78,7 +90,7 @@ pub async fn run<B: Backend>(
             prober.aim(target::wanted(&desires, &world, places));
         }
         prober.fire();
-        prober.publish(&healths);
+        prober.publish(&voice.healths);
         // With all probes under way the next end wakes us, not the heap.
         let may_ask = prober.here && prober.crew.len() < AT_ONCE;
         let wake = prober.heap.next_at().filter(|_| may_ask);
@@ -155,9 +167,15 @@ impl<B: Backend> Prober<B> {
             let Some(run) = self.runs.get(&id).filter(|run| run.generation == generation) else {
                 continue;
             };
-            let (backend, target) = (self.backend.clone(), run.target.clone());
+            let (backend, target, tally) = (self.backend.clone(), run.target.clone(), self.tally.clone());
             self.crew.start((id.clone(), generation), async move {
-                ask(&*backend, &id, &target).await
+                let watch = Stopwatch::start();
+                let answer = ask(&*backend, &id, &target).await;
+                let kind = word(&target.probe.kind);
+                let took = tally.probe_seconds.with_label_values(&[kind]);
+                took.observe(watch.seconds());
+                tally.probes.with_label_values(&[kind, answer.word()]).inc();
+                answer
             });
         }
     }
@@ -198,6 +216,16 @@ impl<B: Backend> Prober<B> {
             }
             !same
         });
+    }
+}
+
+/// What it asks by.
+fn word(kind: &ProbeKind) -> &'static str {
+    match kind {
+        ProbeKind::Http { .. } => "http",
+        ProbeKind::Tcp { .. } => "tcp",
+        ProbeKind::Exec { .. } => "exec",
+        ProbeKind::Docker => "docker",
     }
 }
 

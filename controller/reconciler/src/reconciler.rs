@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::gated::Openings;
 use crate::handle::Request;
 use crate::hands::{Board, Finished, Hands};
@@ -203,8 +203,15 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// One look at everything, the acts that follow from it, and the outlook for the others.
     fn turn(&mut self, why: &'static str) -> Option<Timestamp> {
+        let watch = Stopwatch::start();
+        let wake_at = self.look(why);
+        self.chronicle.turned(why, watch.seconds());
+        wake_at
+    }
+
+    /// One look at everything, the acts that follow from it, and the outlook for the others.
+    fn look(&mut self, why: &'static str) -> Option<Timestamp> {
         let specs = self.facts.specs.borrow_and_update().clone();
         let world = self.facts.worlds.borrow_and_update().clone();
         let health = self.facts.healths.borrow_and_update().clone();

@@ -21,7 +21,7 @@ use crate::history::Journal;
 use crate::history::opening::{Beginning, Opening};
 use crate::lock::{Holder, LOCK, Lock, host_name};
 use crate::outlook::Outlook;
-use crate::prober::Places;
+use crate::prober::{Places, Voice};
 use crate::reconciler::{Facts, Reconciler, Told};
 use crate::specs::SpecBook;
 use crate::state::{StateDir, StateError, write_private};
@@ -213,14 +213,24 @@ impl Controller {
         supervisor.spawn_once(
             "informer",
             Importance::Critical,
-            informer::run(backend.clone(), worlds, stop.clone()),
+            informer::run(
+                backend.clone(),
+                worlds,
+                journal.tally().clone(),
+                clock,
+                stop.clone(),
+            ),
         );
         let places = Places {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
         };
         let eyes = (desires_seen.clone(), worlds_seen.clone());
-        start_prober(&supervisor, &backend, eyes, healths, places, clock, &stop);
+        let voice = Voice {
+            healths,
+            tally: journal.tally().clone(),
+        };
+        start_prober(&supervisor, &backend, eyes, voice, places, clock, &stop);
         start_keepers(&supervisor, &state, (remembered_seen, written), kept_seen);
         let about = lease::Facts {
             desires: desires_seen,

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use super::Desk;
 use super::environments::summary;
 use super::problem::Problem;
+use crate::metrics::Listening;
 use crate::view::Shown;
 
 /// Records that are taken up at once: nothing else is kept for a client, so one that never reads costs no more than this.
@@ -57,6 +58,7 @@ struct Client {
     known: BTreeMap<String, EnvironmentStatus>,
     /// It was never told how things are.
     fresh: bool,
+    _listening: Listening,
 }
 
 pub(super) async fn events(
@@ -89,6 +91,7 @@ pub(super) async fn events(
         newest,
         shown: own.shown.clone(),
         known: BTreeMap::new(),
+        _listening: own.metrics.traffic().listening(),
     };
     let stopped = desk.stop.clone().cancelled_owned();
     let told = told(client).take_until(stopped);

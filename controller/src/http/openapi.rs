@@ -38,6 +38,7 @@ macro_rules! operations {
 operations! {
     get "/healthz" [] JSON: "whether the controller lives, and in which mode";
     get "/readyz" [] TEXT: "whether it can do its work: a line a check, 503 where one fails";
+    get "/metrics" [] TEXT: "what a Prometheus reads of this controller";
     get "/events" ["environment", "type", "lastEventId"] TEXT: "server-sent events: a snapshot, then what happens";
     get "/api/v1/controller" [] JSON ControllerStatus: "how the controller is";
     get "/api/v1/environments" ["detail", "phase"] JSON: "all environments, in a few words or whole";

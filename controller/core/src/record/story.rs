@@ -10,6 +10,7 @@ use argus_crds::status::{
 
 use super::Note;
 use crate::ident::EnvName;
+use crate::time::Timestamp;
 
 /// What happened in an environment, phases apart.
 pub fn story(env: &EnvName, before: Option<&EnvironmentStatus>, after: &EnvironmentStatus) -> Vec<Note> {
@@ -18,6 +19,7 @@ pub fn story(env: &EnvName, before: Option<&EnvironmentStatus>, after: &Environm
         Some(env),
         &every_error(before),
         &every_error(Some(after)),
+        &after.as_of,
         &mut notes,
     );
     let nothing = ServiceStatus::default();
@@ -71,7 +73,7 @@ pub fn controller_story(before: Option<&ControllerStatus>, after: &ControllerSta
     let of = |status: Option<&ControllerStatus>| -> Vec<StructuredError> {
         status.map(|status| status.errors.clone()).unwrap_or_default()
     };
-    errors(None, &of(before), &of(Some(after)), &mut notes);
+    errors(None, &of(before), &of(Some(after)), &after.as_of, &mut notes);
     let old = before.and_then(|before| before.breaker.as_ref());
     circuit(None, old, after.breaker.as_ref(), &mut notes);
     let none = Vec::new();
@@ -101,6 +103,7 @@ fn errors(
     env: Option<&EnvName>,
     before: &[StructuredError],
     after: &[StructuredError],
+    as_of: &str,
     notes: &mut Vec<Note>,
 ) {
     let key = |error: &StructuredError| match &error.error_id {
@@ -115,9 +118,17 @@ fn errors(
                 service: error.service.clone(),
                 code: error.code,
                 error_id: error.error_id.clone(),
+                after_ms: told_after(error, as_of),
             });
         }
     }
+}
+
+/// How long after the end of the run that it is about.
+fn told_after(error: &StructuredError, as_of: &str) -> Option<u64> {
+    let ended = error.details.as_ref()?.get("endedAt")?.as_str()?;
+    let took = Timestamp::parse(as_of)?.since(Timestamp::parse(ended)?);
+    u64::try_from(took.as_millis()).ok()
 }
 
 fn service_story(env: &EnvName, before: &ServiceStatus, after: &ServiceStatus, notes: &mut Vec<Note>) {
@@ -279,6 +290,31 @@ mod tests {
         assert_eq!(names(Some(&well), &back), ["error", "restart"]);
         let lost = status(vec![service(ServiceState::Failed, 1, Some("2"))]);
         assert_eq!(names(Some(&back), &lost), ["error", "gaveUp"]);
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_told_with_how_long_ago_it_was() {
+        let env = EnvName::new("shop").unwrap();
+        let told = |details: serde_json::Value| {
+            let error = StructuredError::new(Code::ContainerCrash, "it ended").details(details);
+            let after = EnvironmentStatus {
+                errors: vec![error],
+                as_of: "2026-11-21T10:00:01.250Z".to_owned(),
+                ..EnvironmentStatus::default()
+            };
+            match &story(&env, None, &after)[..] {
+                [Note::Error { after_ms, .. }] => *after_ms,
+                other => panic!("{other:?}"),
+            }
+        };
+        let ended = |at: &str| serde_json::json!({ "endedAt": at });
+        assert_eq!(told(ended("2026-11-21T10:00:00.000Z")), Some(1_250));
+        assert_eq!(
+            told(ended("2026-11-21T10:00:05.000Z")),
+            Some(0),
+            "the engine's clock is ahead"
+        );
+        assert_eq!(told(serde_json::json!({})), None, "it is about no run");
     }
 
     #[test]

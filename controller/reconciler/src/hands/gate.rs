@@ -5,6 +5,9 @@ use std::sync::Arc;
 use argus_core::plan::Act;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::clock::Stopwatch;
+use crate::metrics::Tally;
+
 /// Mutations at once; an engine was once seen to hang under more, and more than 8 gain nothing.
 const MUTATIONS: usize = 4;
 /// Pulls and builds at once; they last minutes and shall not keep a start waiting.
@@ -49,6 +52,15 @@ impl Class {
             | Act::DisconnectNetwork { .. } => Self::Mutation,
         }
     }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Mutation => "mutation",
+            Self::Heavy => "heavy",
+            Self::Patient => "patient",
+            Self::Look => "look",
+        }
+    }
 }
 
 /// The permits of one engine.
@@ -58,21 +70,22 @@ pub struct Gate {
     heavy: Arc<Semaphore>,
     patient: Arc<Semaphore>,
     looks: Arc<Semaphore>,
+    tally: Tally,
 }
 
-impl Default for Gate {
-    fn default() -> Self {
+impl Gate {
+    /// All permits free; how they are waited for is told to `tally`.
+    pub fn new(tally: Tally) -> Self {
         let permits = |count| Arc::new(Semaphore::new(count));
         Self {
             mutations: permits(MUTATIONS),
             heavy: permits(HEAVY),
             patient: permits(PATIENT),
             looks: permits(LOOKS),
+            tally,
         }
     }
-}
 
-impl Gate {
     /// Waits for a permit, first come first served; the act may go on while it is held.
     pub async fn enter(&self, class: Class) -> Option<OwnedSemaphorePermit> {
         let permits = match class {
@@ -81,7 +94,12 @@ impl Gate {
             Class::Patient => &self.patient,
             Class::Look => &self.looks,
         };
+        let (watch, waits) = (Stopwatch::start(), self.tally.waits(class.word()));
         // The semaphores are never closed, so there always is one.
-        permits.clone().acquire_owned().await.ok()
+        let permit = permits.clone().acquire_owned().await.ok();
+        drop(waits);
+        let waited = self.tally.permit_seconds.with_label_values(&[class.word()]);
+        waited.observe(watch.seconds());
+        permit
     }
 }

@@ -41,6 +41,13 @@ impl Chronicle {
         }
     }
 
+    /// A turn was made.
+    pub(crate) fn turned(&self, why: &str, seconds: f64) {
+        let tally = self.journal.tally();
+        tally.turns.with_label_values(&[why]).inc();
+        tally.turn_seconds.observe(seconds);
+    }
+
     /// How it stands with the journal and what the last run left.
     pub(crate) fn trouble(&self) -> Trouble {
         let Health {

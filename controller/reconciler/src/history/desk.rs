@@ -12,6 +12,8 @@ use super::feed::Feed;
 use super::journal::Health;
 use super::line::sealed;
 use super::segment::{Past, Segment};
+use crate::clock::Stopwatch;
+use crate::metrics::Tally;
 use crate::state::write_public;
 
 /// Results and notes that are written later, when the journal can be written again; the oldest go.
@@ -57,6 +59,7 @@ pub(crate) struct Desk {
     feed: Feed,
     /// Numbered, and not on disk yet.
     fresh: Vec<Record>,
+    tally: Tally,
 }
 
 impl Desk {
@@ -68,9 +71,11 @@ impl Desk {
         past: &Past,
         health: watch::Sender<Health>,
         feed: Feed,
+        tally: Tally,
     ) -> Self {
         Self {
             feed,
+            tally,
             fresh: Vec::new(),
             segment,
             run,
@@ -238,17 +243,23 @@ impl Desk {
 
     fn put(&mut self, lines: &str, sync: bool) -> Result<(), String> {
         let fresh = std::mem::take(&mut self.fresh);
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let watch = Stopwatch::start();
         let put = self.put_down(lines, sync);
         if put.is_ok() {
+            self.tally.journal_seconds.observe(watch.seconds());
+            let size = i64::try_from(self.segment.len()).unwrap_or(i64::MAX);
+            self.tally.journal_bytes.set(size);
             self.feed.publish(fresh);
+        } else {
+            self.tally.journal_failures.inc();
         }
         put
     }
 
     fn put_down(&mut self, lines: &str, sync: bool) -> Result<(), String> {
-        if lines.is_empty() {
-            return Ok(());
-        }
         let path = self.segment.path().display().to_string();
         let told = |error: std::io::Error| format!("`{path}`: {error}");
         let full = self.segment.len() + lines.len() as u64 > self.limit && !self.segment.is_empty();

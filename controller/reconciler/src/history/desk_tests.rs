@@ -19,7 +19,15 @@ fn place(limit: u64) -> Place {
     let segment = Segment::at(dir.path().join("journal.jsonl"));
     let (sender, health) = watch::channel(Health::default());
     let feed = Feed::new(dir.path().join("journal.jsonl"), 0);
-    let desk = Desk::new(segment, "RUN".to_owned(), limit, &Past::default(), sender, feed);
+    let desk = Desk::new(
+        segment,
+        "RUN".to_owned(),
+        limit,
+        &Past::default(),
+        sender,
+        feed,
+        Tally::default(),
+    );
     Place { dir, desk, health }
 }
 

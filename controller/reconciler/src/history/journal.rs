@@ -1,8 +1,6 @@
 //! The journal: an act is done when its intent is on disk, and not before.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use argus_core::outcome::{ActError, Done};
@@ -18,6 +16,7 @@ use super::feed::Feed;
 use super::segment::{Past, Segment};
 use crate::clock::Clock;
 use crate::history::Aside;
+use crate::metrics::Tally;
 
 /// What waits to be written: acts in flight are a few dozen, and each has two lines.
 const WAITING: usize = 4_096;
@@ -44,7 +43,7 @@ pub struct Health {
 pub struct Journal {
     orders: mpsc::Sender<Order>,
     health: watch::Receiver<Health>,
-    dropped: Arc<AtomicU64>,
+    tally: Tally,
     feed: Feed,
     clock: Clock,
 }
@@ -82,11 +81,20 @@ pub fn open(path: &Path, run: &str, clock: Clock, limit: u64) -> (Journal, Write
     // Bounded: an intent waits for room, everything else is dropped and counted where there is none.
     let (sender, orders) = mpsc::channel(WAITING);
     let feed = Feed::new(path.to_path_buf(), past.next.saturating_sub(1));
-    let desk = Desk::new(segment, run.to_owned(), limit, &past, health, feed.clone());
+    let tally = Tally::default();
+    let desk = Desk::new(
+        segment,
+        run.to_owned(),
+        limit,
+        &past,
+        health,
+        feed.clone(),
+        tally.clone(),
+    );
     let journal = Journal {
         orders: sender,
         health: seen.clone(),
-        dropped: Arc::default(),
+        tally,
         feed,
         clock,
     };
@@ -113,7 +121,12 @@ impl Journal {
 
     /// How many lines were dropped because too many waited.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.tally.journal_dropped.get()
+    }
+
+    /// How often things happen and how long they take; beside the journal, for it goes wherever something happens.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Returns when the intent is on disk.
@@ -182,7 +195,7 @@ impl Journal {
     fn order(&self, order: Order) {
         if self.orders.try_send(order).is_err() {
             // A result that is missing is looked up by the next controller.
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.tally.journal_dropped.inc();
         }
     }
 }

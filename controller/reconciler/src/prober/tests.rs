@@ -18,9 +18,10 @@ use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Places, http, tcp};
+use super::{Places, Voice, http, tcp};
 use crate::clock::Clock;
 use crate::fake::Fake;
+use crate::metrics::Tally;
 use crate::specs::SpecBook;
 use crate::specs::admission::Admission;
 use crate::specs::judge::{Judge, Reading};
@@ -192,7 +193,10 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
         Arc::new(fake),
         specs_seen,
         worlds_seen,
-        healths,
+        Voice {
+            healths,
+            tally: Tally::default(),
+        },
         places,
         clock,
         stop.clone(),
@@ -233,7 +237,10 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
         Arc::new(fake),
         specs_seen,
         worlds_seen,
-        healths,
+        Voice {
+            healths,
+            tally: Tally::default(),
+        },
         places,
         clock,
         stop.clone(),
@@ -303,7 +310,10 @@ async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
         fake.clone(),
         specs_seen,
         worlds_seen,
-        healths,
+        Voice {
+            healths,
+            tally: Tally::default(),
+        },
         places,
         clock,
         stop.clone(),

@@ -76,6 +76,16 @@ impl Answer {
             output: output.into(),
         }
     }
+
+    /// What it is, in a word.
+    pub(super) fn word(&self) -> &'static str {
+        match (self.good, self.answered, self.asked) {
+            (true, ..) => "good",
+            (false, true, _) => "bad",
+            (false, false, true) => "silent",
+            (false, false, false) => "missed",
+        }
+    }
 }
 
 /// The answers of one run of one container.

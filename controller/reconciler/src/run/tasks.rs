@@ -7,7 +7,6 @@ use argus_core::brain::Site;
 use argus_core::lease::Leases;
 use argus_core::observed::World;
 use argus_core::preflight::Survey;
-use argus_core::probe::HealthBook;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +14,7 @@ use super::Options;
 use crate::clock::Clock;
 use crate::keeper::{self, Written};
 use crate::lease;
-use crate::prober::{self, Places};
+use crate::prober::{self, Places, Voice};
 use crate::reconciler::Remembered;
 use crate::specs::admission::Admission;
 use crate::specs::{self, Kept, Rules, SpecBook};
@@ -60,7 +59,7 @@ pub(super) fn start_prober<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
     eyes: Eyes,
-    healths: watch::Sender<Arc<HealthBook>>,
+    voice: Voice,
     places: Places,
     clock: Clock,
     stop: &CancellationToken,
@@ -72,7 +71,7 @@ pub(super) fn start_prober<B: Backend>(
             backend.clone(),
             desires,
             worlds,
-            healths.clone(),
+            voice.clone(),
             places,
             clock,
             stop.clone(),

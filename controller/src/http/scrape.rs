@@ -1,0 +1,29 @@
+//! `/metrics`: for a Prometheus.
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use prometheus::TEXT_FORMAT;
+
+use super::Desk;
+use super::problem::Problem;
+
+pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Problem> {
+    let Some(own) = desk.surface.own() else {
+        return Err(Problem::asked(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no controller is here",
+        ));
+    };
+    let metrics = own.metrics.clone();
+    // Hundreds of environments are tens of thousands of lines: nobody else waits for them to be written.
+    let text = tokio::task::spawn_blocking(move || metrics.text()).await;
+    let failed = |error: &dyn std::fmt::Display| {
+        let message = format!("cannot write the metrics: {error}");
+        Problem::asked(StatusCode::INTERNAL_SERVER_ERROR, message)
+    };
+    let text = text
+        .map_err(|error| failed(&error))?
+        .map_err(|error| failed(&error))?;
+    Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response())
+}

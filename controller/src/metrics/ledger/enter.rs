@@ -1,0 +1,138 @@
+//! What each record of the journal adds to the figures.
+
+use std::time::Duration;
+
+use argus_core::ident::EnvName;
+use argus_core::record::{Entry, Note, Record};
+use argus_core::time::Timestamp;
+use argus_crds::error::Code;
+use argus_crds::status::{BreakerScope, Phase};
+
+use super::super::scene::word;
+use super::{Ledger, Past};
+
+impl Ledger {
+    /// Enters what a record says.
+    pub(in crate::metrics) fn enter(&self, record: &Record) {
+        self.past().last = record.seq;
+        let kind = match &record.entry {
+            Entry::Intent(_) => "intent",
+            Entry::Result { verb, end, ms, .. } => {
+                self.acts.with_label_values(&[verb, &word(end)]).inc();
+                self.act_seconds.with_label_values(&[verb]).observe(seconds(*ms));
+                "result"
+            }
+            Entry::Note(note) => {
+                self.note(note, Timestamp::parse(&record.at).unwrap_or_default());
+                "note"
+            }
+        };
+        self.records.with_label_values(&[kind]).inc();
+    }
+
+    fn note(&self, note: &Note, at: Timestamp) {
+        match note {
+            Note::Error {
+                environment,
+                service,
+                code,
+                after_ms,
+                ..
+            } => {
+                self.errors.with_label_values(&[&code.to_string()]).inc();
+                let Some(after) = after_ms else { return };
+                // A failed health check is a verdict: it is told when it is made.
+                if *code != Code::HealthCheckTimeout {
+                    self.detect_seconds.observe(seconds(*after));
+                }
+                if let (Some(env), Some(service)) = (environment, service) {
+                    let since = at - Duration::from_millis(*after);
+                    self.past().fell_ill(env, service, since);
+                }
+            }
+            Note::Restart {
+                environment,
+                service,
+                times,
+                code,
+                ..
+            } => {
+                let reason = code.map_or_else(|| "UNKNOWN".to_owned(), |code| code.to_string());
+                let labels = [environment.to_string(), service.clone(), reason];
+                let count = self.restarts.with_label_values(&labels);
+                count.inc_by(u64::from(*times));
+                self.past().restarts.insert(labels);
+            }
+            Note::Recovered { environment, service } => {
+                self.recovered.inc();
+                let since = self.past().unwell.remove(&(environment.clone(), service.clone()));
+                if let Some(since) = since {
+                    self.recover_seconds.observe(at.since(since).as_secs_f64());
+                }
+            }
+            Note::GaveUp {
+                environment, service, ..
+            } => {
+                self.given_up.inc();
+                // How long people take is another question.
+                self.past().unwell.remove(&(environment.clone(), service.clone()));
+            }
+            Note::Phase {
+                environment,
+                to,
+                after_ms,
+                ..
+            } => {
+                if *to == word(Phase::Ready) {
+                    self.past().ready.insert(environment.clone(), at);
+                }
+                if let Some(after) = after_ms {
+                    self.ready_seconds.observe(seconds(*after));
+                }
+            }
+            Note::Port { .. } => self.ports.inc(),
+            Note::Circuit { environment, to, .. } => {
+                let scope = match environment {
+                    Some(_) => BreakerScope::Environment,
+                    None => BreakerScope::Engine,
+                };
+                self.circuits.with_label_values(&[&word(scope), &word(to)]).inc();
+            }
+            Note::Orphan { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
+            Note::OrphanGone { what, .. } => self.orphans_gone.with_label_values(&[what]).inc(),
+            Note::Command { verb, taken, .. } => {
+                let result = if *taken { "taken" } else { "refused" };
+                self.commands.with_label_values(&[verb.as_str(), result]).inc();
+            }
+            Note::Start { .. }
+            | Note::Stop
+            | Note::Mode { .. }
+            | Note::Cleanup { .. }
+            | Note::Check { .. }
+            | Note::Preflight { .. }
+            | Note::Connectivity { .. }
+            | Note::Settled { .. }
+            | Note::Writable
+            | Note::Resumed => {}
+        }
+    }
+}
+
+impl Past {
+    /// Counted from the first failure; but whose environment was ready since has begun anew.
+    fn fell_ill(&mut self, env: &EnvName, service: &str, since: Timestamp) {
+        let ready = self.ready.get(env).copied();
+        let first = self
+            .unwell
+            .entry((env.clone(), service.to_owned()))
+            .or_insert(since);
+        if ready.is_some_and(|ready| *first < ready) {
+            *first = since;
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "nothing takes 285,000 years")]
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1_000.0
+}

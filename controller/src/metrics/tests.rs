@@ -1,0 +1,455 @@
+//! Every metric is documented, every name that rules, dashboard and docs use exists, and records add up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use argus_core::brain::Site;
+use argus_core::ident::EnvName;
+use argus_core::memory::Memory;
+use argus_core::record::{End, Entry, JOURNAL_VERSION, Note, Record};
+use argus_core::time::Timestamp;
+use argus_crds::error::Code;
+use argus_crds::status::{BreakerState, EnvironmentStatus, ServiceStatus};
+use prometheus::proto::MetricType;
+
+use super::*;
+
+const BEGIN: &str = "<!-- the table is generated: UPDATE=1 cargo test -p argus metrics -->\n";
+const END: &str = "<!-- end of the table -->\n";
+
+/// One metric as it is documented.
+struct Row {
+    name: String,
+    kind: MetricType,
+    labels: Vec<String>,
+    help: String,
+}
+
+struct Stage {
+    metrics: Metrics,
+    tally: Tally,
+    outlooks: watch::Receiver<Arc<Outlook>>,
+    shown: watch::Sender<Arc<Shown>>,
+}
+
+fn stage() -> Stage {
+    let site = Site {
+        controller: "C".to_owned(),
+        run: "R".to_owned(),
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+    };
+    let blank = Outlook::blank(site, Memory::default(), Timestamp(0));
+    let outlooks = watch::channel(Arc::new(blank)).1;
+    let (shown, seen) = watch::channel(Arc::<Shown>::default());
+    let tally = Tally::default();
+    Stage {
+        metrics: Metrics::new(&tally, outlooks.clone(), seen),
+        tally,
+        outlooks,
+        shown,
+    }
+}
+
+fn rows() -> Vec<Row> {
+    let stage = stage();
+    let scene = Scene::new(stage.outlooks, stage.shown.subscribe());
+    let mut rows = Vec::new();
+    for collector in stage.metrics.collectors(&stage.tally, scene) {
+        let kinds: BTreeMap<String, MetricType> = collector
+            .collect()
+            .iter()
+            .map(|family| (family.name().to_owned(), family.get_field_type()))
+            .collect();
+        for desc in collector.desc() {
+            rows.push(Row {
+                name: desc.fq_name.clone(),
+                kind: kinds[&desc.fq_name],
+                labels: desc.variable_labels.clone(),
+                help: desc.help.clone(),
+            });
+        }
+    }
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    rows
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn the_documentation_has_every_metric() {
+    let mut table = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
+    for row in rows() {
+        let labels: Vec<String> = row.labels.iter().map(|label| format!("`{label}`")).collect();
+        let kind = format!("{:?}", row.kind).to_lowercase();
+        let (name, help) = (row.name, row.help.trim_end());
+        writeln!(table, "| `{name}` | {kind} | {} | {help} |", labels.join(", ")).unwrap();
+    }
+    table.push('\n');
+    let text = read("docs/metrics.md");
+    let (head, rest) = text.split_once(BEGIN).unwrap();
+    let (found, tail) = rest.split_once(END).unwrap();
+    if found == table {
+        return;
+    }
+    assert!(
+        std::env::var_os("UPDATE").is_some(),
+        "docs/metrics.md is not what there is; hint: UPDATE=1 cargo test -p argus metrics"
+    );
+    let whole = format!("{head}{BEGIN}{table}{END}{tail}");
+    std::fs::write(root().join("docs/metrics.md"), whole).unwrap();
+}
+
+#[test]
+fn names_labels_and_units_are_as_prometheus_wants_them() {
+    let rows = rows();
+    assert!(rows.len() > 50, "{} metrics", rows.len());
+    for Row {
+        name,
+        kind,
+        labels,
+        help,
+    } in &rows
+    {
+        let ours = name.starts_with("argus_");
+        assert!(ours || name.starts_with("process_"), "{name}");
+        assert_eq!(*kind == MetricType::COUNTER, name.ends_with("_total"), "{name}");
+        if *kind == MetricType::HISTOGRAM {
+            assert!(name.ends_with("_seconds"), "{name}");
+        }
+        assert!(help.ends_with('.'), "{name}: {help}");
+        for label in labels {
+            let known = [
+                "api_version",
+                "check",
+                "class",
+                "code",
+                "environment",
+                "kind",
+                "method",
+                "mode",
+                "path",
+                "phase",
+                "reason",
+                "result",
+                "scope",
+                "service",
+                "standing",
+                "state",
+                "status",
+                "type",
+                "verb",
+                "version",
+                "wake",
+            ];
+            assert!(
+                known.contains(&label.as_str()),
+                "{name}: label {label} may be unbounded"
+            );
+        }
+    }
+}
+
+/// Everything in a text that looks like a metric of ours, or like a recorded one.
+fn names(text: &str) -> BTreeSet<String> {
+    let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == ':';
+    text.split(|char| !is_part(char))
+        .filter(|word| {
+            ["argus_", "argus:", "process_"]
+                .iter()
+                .any(|start| word.starts_with(start))
+        })
+        .filter(|word| !word.ends_with(['_', ':']))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn rules_dashboard_and_docs_name_only_what_exists() {
+    let rules = read("charts/prometheus/argus.rules.yml");
+    let recorded: BTreeSet<&str> = rules
+        .lines()
+        .filter_map(|line| {
+            line.trim_start()
+                .trim_start_matches("- ")
+                .strip_prefix("record: ")
+        })
+        .collect();
+    assert!(!recorded.is_empty());
+    let rows = rows();
+    let exists = |name: &str| {
+        let part = |row: &Row| {
+            let rest = name.strip_prefix(&row.name);
+            let histogram = row.kind == MetricType::HISTOGRAM;
+            rest.is_some_and(|rest| {
+                rest.is_empty() || (histogram && ["_bucket", "_sum", "_count"].contains(&rest))
+            })
+        };
+        recorded.contains(name) || rows.iter().any(part)
+    };
+    let mut used = BTreeSet::new();
+    for (path, shows) in [
+        ("charts/prometheus/argus.rules.yml", true),
+        ("charts/grafana/argus.json", true),
+        ("charts/prometheus/argus.rules.test.yml", false),
+        ("docs/metrics.md", false),
+    ] {
+        let named = names(&read(path));
+        let unknown: Vec<_> = named.iter().filter(|name| !exists(name)).collect();
+        assert!(unknown.is_empty(), "{path} names {unknown:?}");
+        used.extend(named.into_iter().filter(|_| shows));
+    }
+    // A metric that nobody looks at is one that nobody needs.
+    let shown = |row: &&Row| !used.iter().any(|name| name.starts_with(&row.name));
+    let unseen: Vec<_> = rows.iter().filter(shown).map(|row| &row.name).collect();
+    assert!(
+        unseen.is_empty(),
+        "neither in the rules nor on the dashboard: {unseen:?}"
+    );
+}
+
+#[test]
+fn every_alert_has_a_section_that_says_what_to_do() {
+    let (rules, docs) = (read("charts/prometheus/argus.rules.yml"), read("docs/metrics.md"));
+    let tests = read("charts/prometheus/argus.rules.test.yml");
+    let alerts: Vec<&str> = rules
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("- alert: "))
+        .collect();
+    assert!(alerts.len() > 10, "{alerts:?}");
+    for alert in alerts {
+        let anchor = format!("runbook: docs/metrics.md#{}", alert.to_lowercase());
+        assert!(rules.contains(&anchor), "{alert} names no page");
+        assert!(
+            docs.contains(&format!("\n### {alert}\n")),
+            "docs/metrics.md has no `### {alert}`"
+        );
+        assert!(tests.contains(&anchor), "no test lets {alert} fire");
+    }
+}
+
+/// The words that a type of our own is read from, in the order of its code.
+fn variants<T: serde::de::DeserializeOwned>() -> Vec<String> {
+    let refused = serde_json::from_str::<T>(r#"{ "verb": "?" }"#)
+        .map(drop)
+        .unwrap_err();
+    let words = refused.to_string();
+    let quoted: Vec<String> = words.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    quoted[1..].to_vec()
+}
+
+#[test]
+fn every_verb_has_its_series_from_the_start() {
+    let commands: BTreeSet<String> = variants::<argus_reconciler::Command>().into_iter().collect();
+    assert_eq!(commands, ledger::COMMANDS.map(str::to_owned).into());
+    let mut acts: BTreeSet<String> = variants::<argus_core::plan::Act>()
+        .iter()
+        .map(|verb| {
+            let small = |char: char| format!("-{}", char.to_ascii_lowercase());
+            let part = |char: char| {
+                if char.is_ascii_uppercase() {
+                    small(char)
+                } else {
+                    char.to_string()
+                }
+            };
+            verb.chars().map(part).collect()
+        })
+        .collect();
+    // It changes nothing, and is not in the journal.
+    assert!(acts.remove("keep-evidence"));
+    assert_eq!(acts, ledger::VERBS.map(str::to_owned).into());
+}
+
+#[test]
+fn the_dashboard_asks_whatever_source_one_chooses() {
+    let dashboard: serde_json::Value = serde_json::from_str(&read("charts/grafana/argus.json")).unwrap();
+    assert_eq!(dashboard["uid"], "argus-controller", "links to it stay");
+    let names = |list: &serde_json::Value, key: &str| -> Vec<serde_json::Value> {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one[key].clone())
+            .collect()
+    };
+    let variables = names(&dashboard["templating"]["list"], "name");
+    assert_eq!(variables, ["datasource", "job", "instance", "environment"]);
+    let ids: BTreeSet<String> = names(&dashboard["panels"], "id")
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert_eq!(ids.len(), panels.len());
+    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel:#}");
+        for target in panel["targets"].as_array().unwrap() {
+            assert_eq!(target["datasource"]["uid"], "${datasource}", "{panel:#}");
+        }
+    }
+}
+
+struct Told<'a> {
+    ledger: &'a Ledger,
+    seq: u64,
+}
+
+impl Told<'_> {
+    fn tell(&mut self, seconds: i64, note: Note) {
+        self.enter(seconds, Entry::Note(note));
+    }
+
+    fn enter(&mut self, seconds: i64, entry: Entry) {
+        self.seq += 1;
+        self.ledger.enter(&Record {
+            v: JOURNAL_VERSION,
+            seq: self.seq,
+            at: Timestamp(seconds * 1_000).to_string(),
+            run: "R".to_owned(),
+            entry,
+        });
+    }
+}
+
+fn died(env: &EnvName, after_ms: u64) -> Note {
+    Note::Error {
+        environment: Some(env.clone()),
+        service: Some("api".to_owned()),
+        code: Code::ContainerCrash,
+        error_id: None,
+        after_ms: Some(after_ms),
+    }
+}
+
+/// With an environment `shop` that has a service `api`.
+fn shop() -> (Stage, EnvName) {
+    let stage = stage();
+    let api = ServiceStatus {
+        name: "api".to_owned(),
+        ..ServiceStatus::default()
+    };
+    let status = EnvironmentStatus {
+        services: vec![api],
+        ..EnvironmentStatus::default()
+    };
+    stage.shown.send_modify(|shown| {
+        Arc::make_mut(shown)
+            .environments
+            .insert("shop".to_owned(), status);
+    });
+    (stage, EnvName::new("shop").unwrap())
+}
+
+fn recovered(env: &EnvName) -> Note {
+    Note::Recovered {
+        environment: env.clone(),
+        service: "api".to_owned(),
+    }
+}
+
+#[test]
+fn what_is_told_adds_up_and_goes_with_its_environment() {
+    let (stage, env) = shop();
+    let restart = |times| Note::Restart {
+        environment: env.clone(),
+        service: "api".to_owned(),
+        restarts: times,
+        times,
+        code: Some(Code::ContainerCrash),
+    };
+    let mut told = Told {
+        ledger: &stage.metrics.ledger,
+        seq: 0,
+    };
+    // It dies, dies again, and is well 10 s after it died first.
+    told.tell(101, died(&env, 1_000));
+    told.tell(105, died(&env, 500));
+    told.tell(109, restart(2));
+    told.tell(110, recovered(&env));
+    told.tell(
+        111,
+        Note::Circuit {
+            environment: None,
+            to: BreakerState::HalfOpen,
+            openings: 1,
+        },
+    );
+    let (what, id) = ("network".to_owned(), "n".to_owned());
+    told.tell(
+        111,
+        Note::Orphan {
+            what: what.clone(),
+            id: id.clone(),
+            name: "left".to_owned(),
+            project: None,
+        },
+    );
+    told.tell(111, Note::OrphanGone { what, id });
+    told.enter(
+        112,
+        Entry::Result {
+            of: 1,
+            environment: None,
+            verb: "start-container".to_owned(),
+            end: End::Failed,
+            code: None,
+            ms: 250,
+        },
+    );
+    let text = stage.metrics.text().unwrap();
+    for line in [
+        r#"argus_container_restarts_total{environment="shop",reason="CONTAINER_CRASH",service="api"} 2"#,
+        r#"argus_errors_total{code="CONTAINER_CRASH"} 2"#,
+        r#"argus_errors_total{code="CONTAINER_OOM"} 0"#,
+        "argus_time_to_detect_seconds_count 2",
+        "argus_time_to_detect_seconds_sum 1.5",
+        "argus_time_to_recover_seconds_count 1",
+        "argus_time_to_recover_seconds_sum 10",
+        r#"argus_circuit_breaker_transitions_total{scope="engine",state="halfOpen"} 1"#,
+        r#"argus_acts_total{result="failed",verb="start-container"} 1"#,
+        r#"argus_act_duration_seconds_sum{verb="start-container"} 0.25"#,
+        r#"argus_journal_records_total{kind="note"} 7"#,
+        r#"argus_services{environment="shop",state="Unknown"} 1"#,
+        r#"argus_mode{mode="Minimal"} 1"#,
+        r#"argus_orphans_found_total{kind="network"} 1"#,
+        r#"argus_orphans_removed_total{kind="network"} 1"#,
+        r#"argus_orphans_removed_total{kind="volume"} 0"#,
+        r#"argus_circuit_breaker_state{environment="shop",scope="environment",state="closed"} 1"#,
+        r#"argus_commands_total{result="taken",verb="retry"} 0"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+    stage.shown.send_replace(Arc::default());
+    let text = stage.metrics.text().unwrap();
+    assert!(!text.contains("shop"), "{text}");
+}
+
+#[test]
+fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
+    let (stage, env) = shop();
+    let mut told = Told {
+        ledger: &stage.metrics.ledger,
+        seq: 0,
+    };
+    // As by a new revision.
+    told.tell(200, died(&env, 0));
+    told.tell(
+        201,
+        Note::Phase {
+            environment: env.clone(),
+            from: "Degraded".to_owned(),
+            to: "Ready".to_owned(),
+            revision: None,
+            after_ms: None,
+        },
+    );
+    told.tell(300, died(&env, 0));
+    told.tell(305, recovered(&env));
+    let text = stage.metrics.text().unwrap();
+    assert!(text.contains("argus_time_to_recover_seconds_sum 5\n"), "{text}");
+}

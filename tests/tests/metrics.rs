@@ -1,0 +1,236 @@
+//! What a real Prometheus reads of a real controller, and whether rules and dashboard can be asked.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::path::Path;
+
+use argus_tests::prometheus::{Prometheus, get, promtool};
+use argus_tests::proxy::Fault;
+use argus_tests::stage::{LIMIT, engine, singles};
+use argus_tests::{Controller, Holder, PrivateEngine, Proxy, RunOptions};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn charts() -> std::path::PathBuf {
+    let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts");
+    charts.canonicalize().expect("the charts are there")
+}
+
+fn said(output: &std::process::Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Kills the main process of a container, behind the engine's back.
+fn crash(engine: &PrivateEngine, container: &str) {
+    let found = engine.inspect(container).expect("the container is there");
+    let pid = found["State"]["Pid"]
+        .as_i64()
+        .and_then(|pid| i32::try_from(pid).ok());
+    let pid = pid.filter(|pid| *pid > 1).and_then(Pid::from_raw);
+    kill_process(pid.expect("it runs"), Signal::KILL).expect("its process takes a signal");
+}
+
+/// Every query of the dashboard, with what Grafana puts in for its variables.
+fn queries(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(query) = map.get("expr").and_then(Value::as_str) {
+                let all = ["$job", "$instance", "$environment"];
+                let query = all
+                    .iter()
+                    .fold(query.to_owned(), |text, name| text.replace(name, ".*"));
+                found.push(query.replace("$__rate_interval", "1m"));
+            }
+            map.values().for_each(|value| queries(value, found));
+        }
+        Value::Array(all) => all.iter().for_each(|value| queries(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus() {
+    let engine = engine();
+    let proxy = Proxy::start(&engine.scratch("metrics").join("p.sock"), &engine.socket());
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            host: Some(proxy.host()),
+            args: vec!["--listen".to_owned(), "127.0.0.1:9470".to_owned()],
+            ..RunOptions::default()
+        },
+    );
+    let rules = charts().join("prometheus/argus.rules.yml");
+    let config = format!(
+        "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\n\
+         rule_files: [\"{}\"]\n\
+         scrape_configs:\n  - job_name: argus\n    static_configs: [{{ targets: [\"127.0.0.1:9470\"] }}]\n",
+        rules.display()
+    );
+    let prometheus = Prometheus::start(engine, 9471, &config);
+    prometheus.wait_for("up{job=\"argus\"}", 1.0);
+    prometheus.wait_for("argus_mode{mode=\"Full\"}", 1.0);
+    prometheus.wait_for("argus_errors_total{code=\"CONTAINER_CRASH\"}", 0.0);
+
+    // A port that somebody has.
+    let holder = Holder::of(engine, 18900);
+    argus.write_spec("e2e.yaml", &singles("figures", &[18900], ""));
+    argus.wait_ready("figures", LIMIT);
+    prometheus.wait_for("argus_ports_moved_total", 1.0);
+    prometheus.wait_for(
+        "argus_environment_phase{environment=\"figures\",phase=\"Ready\"}",
+        1.0,
+    );
+    prometheus.wait_for("argus_environments{phase=\"Ready\"}", 1.0);
+    prometheus.wait_for("argus_services{environment=\"figures\",state=\"Ready\"}", 1.0);
+    prometheus.wait_for("argus_time_to_ready_seconds_count", 1.0);
+    // The starts that found the port taken, and the one that did not.
+    assert!(prometheus.value("argus_acts_total{verb=\"start-container\",result=\"failed\"}") >= Some(1.0));
+    prometheus.wait_for("argus_acts_total{verb=\"start-container\",result=\"done\"}", 1.0);
+    assert!(prometheus.value("argus_act_duration_seconds_count{verb=\"start-container\"}") >= Some(1.0));
+    assert!(prometheus.value("argus_probes_total{kind=\"http\",result=\"good\"}") >= Some(1.0));
+    drop(holder);
+
+    // A crash.
+    crash(engine, "figures-s0");
+    let restarts =
+        "argus_container_restarts_total{environment=\"figures\",service=\"s0\",reason=\"CONTAINER_CRASH\"}";
+    prometheus.wait_for(restarts, 1.0);
+    prometheus.wait_for("argus_recoveries_total", 1.0);
+    prometheus.wait_for("argus_errors_total{code=\"CONTAINER_CRASH\"}", 1.0);
+    prometheus.wait_for("argus_time_to_detect_seconds_count", 1.0);
+    prometheus.wait_for("argus_time_to_recover_seconds_count", 1.0);
+    let took = prometheus
+        .value("argus_time_to_recover_seconds_sum")
+        .expect("it is there");
+    assert!(
+        (2.0..60.0).contains(&took),
+        "a restart waits for two seconds: {took}"
+    );
+    let seen = prometheus
+        .value("argus_time_to_detect_seconds_sum")
+        .expect("it is there");
+    assert!((0.0..5.0).contains(&seen), "an end is seen at once: {seen}");
+    assert!(prometheus.value("argus_watch_lag_seconds_count") >= Some(2.0));
+
+    // A breaker that trips.
+    proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
+    argus.write_spec("b.e2e.yaml", &singles("tripped", &[18901], breaker));
+    let state = |state: &str| {
+        format!(
+            "argus_circuit_breaker_state{{scope=\"environment\",environment=\"tripped\",state=\"{state}\"}}"
+        )
+    };
+    prometheus.wait_for(&state("open"), 1.0);
+    prometheus.wait_for(&state("closed"), 0.0);
+    let opened = "argus_circuit_breaker_transitions_total{scope=\"environment\",state=\"open\"}";
+    prometheus.wait_for(opened, 1.0);
+    prometheus.wait_for("argus_waits{environment=\"tripped\",reason=\"CircuitOpen\"}", 1.0);
+    proxy.heal();
+    assert!(argus.cli(&["breaker", "reset", "tripped"]).status.success());
+    prometheus.wait_for(&state("closed"), 1.0);
+    prometheus.wait_for(
+        "argus_commands_total{verb=\"resetBreaker\",result=\"taken\"}",
+        1.0,
+    );
+
+    // A file that is refused, and an engine whose stream is lost.
+    argus.write_spec("c.e2e.yaml", "version: \"1\"\nproject: { name: [ }\n");
+    prometheus.wait_for("argus_spec_files{standing=\"rejected\"}", 1.0);
+    assert!(proxy.cut("GET /events") > 0, "{:?}", proxy.counts());
+    prometheus.wait_for("argus_event_stream_gaps_total", 1.0);
+
+    // What goes takes its series along.
+    argus.remove_spec("b.e2e.yaml");
+    argus.wait_until(LIMIT, "no series of it is left", || {
+        let text = get(engine, "http://127.0.0.1:9470/metrics")?;
+        (!text.contains("\"tripped\"")).then_some(())
+    });
+
+    let scraped = get(engine, "http://127.0.0.1:9470/metrics").expect("a scrape");
+    let checked = promtool(&["check", "metrics"], &scraped);
+    assert!(checked.status.success(), "{}\n{scraped}", said(&checked));
+
+    // Every query of the dashboard can be asked, and no rule stumbles over what is really there.
+    let text = std::fs::read_to_string(charts().join("grafana/argus.json")).expect("the dashboard");
+    let dashboard: Value = serde_json::from_str(&text).expect("the dashboard is JSON");
+    let mut asked = Vec::new();
+    queries(&dashboard, &mut asked);
+    assert!(asked.len() > 50, "{} queries", asked.len());
+    for query in &asked {
+        drop(prometheus.ask(query));
+    }
+    let groups = prometheus.api("rules")["groups"]
+        .as_array()
+        .cloned()
+        .expect("groups");
+    let rules: Vec<&Value> = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().expect("rules"))
+        .collect();
+    assert!(rules.len() > 15, "{groups:#?}");
+    for rule in rules {
+        assert_eq!(rule["health"], "ok", "{rule:#}");
+    }
+}
+
+#[test]
+fn a_scrape_from_elsewhere_needs_the_token() {
+    let engine = engine();
+    let at = format!("{}:9480", engine.address());
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            args: vec!["--listen".to_owned(), at.clone()],
+            ..RunOptions::default()
+        },
+    );
+    let token = argus.state.join("private/token");
+    argus.wait_until(LIMIT, "there is a token", || token.is_file().then_some(()));
+    let job = |name: &str, more: &str| {
+        format!("  - job_name: {name}\n{more}    static_configs: [{{ targets: [\"{at}\"] }}]\n")
+    };
+    let proves = format!(
+        "    authorization: {{ type: Bearer, credentials_file: \"{}\" }}\n",
+        token.display()
+    );
+    let config = format!(
+        "global: {{ scrape_interval: 1s, scrape_timeout: 1s }}\nscrape_configs:\n{}{}",
+        job("with", &proves),
+        job("without", "")
+    );
+    let prometheus = Prometheus::start(engine, 9481, &config);
+    prometheus.wait_for("up{job=\"with\"}", 1.0);
+    prometheus.wait_for("up{job=\"without\"}", 0.0);
+    prometheus.wait_for(
+        "argus_http_requests_total{job=\"with\",path=\"/metrics\",method=\"get\",code=\"401\"} > bool 0",
+        1.0,
+    );
+}
+
+#[test]
+fn the_configuration_in_the_docs_is_one() {
+    let text = std::fs::read_to_string(charts().join("../docs/metrics.md")).expect("the page");
+    let blocks: Vec<&str> = text
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let checked = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], block);
+        assert!(checked.status.success(), "{}\n{block}", said(&checked));
+    }
+}
+
+#[test]
+fn the_rules_do_what_their_tests_say() {
+    let checked = promtool(&["check", "rules", "argus.rules.yml"], "");
+    assert!(checked.status.success(), "{}", said(&checked));
+    let tested = promtool(&["test", "rules", "argus.rules.test.yml"], "");
+    assert!(tested.status.success(), "{}", said(&tested));
+}
