@@ -1027,6 +1027,8 @@ fn events_that_stopped_coming_are_noticed() {
         let lists = eyes.world.last_complete();
         eyes.until("two lists later", |world, _| world.last_complete() > lists + 1)
             .await;
+        let deaf = eyes.seen.iter().filter(|seen| **seen == Sighting::Deaf);
+        assert_eq!(deaf.count(), 1, "said once");
         assert!(eyes.world.reachable(), "the engine itself was never away");
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
         let told = eyes.sees(&id, "told by an event", |container| {

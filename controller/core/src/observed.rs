@@ -40,6 +40,8 @@ pub enum Sighting {
     },
     /// The engine answers again (the first time, too).
     Found(Timestamp),
+    /// No event told of something that happened: they are listened to anew. Lists have shown what is, so nothing else changes.
+    Deaf,
 }
 
 /// An object of the engine that carries our labels.

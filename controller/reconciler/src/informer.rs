@@ -71,7 +71,8 @@ fn take(world: &mut World, sighting: Sighting) -> bool {
         | Sighting::Saw(_)
         | Sighting::Gone(_)
         | Sighting::Stopped(..)
-        | Sighting::OutOfMemory(..) => false,
+        | Sighting::OutOfMemory(..)
+        | Sighting::Deaf => false,
     };
     world.apply(sighting);
     worth
@@ -82,6 +83,7 @@ fn count(world: &World, sighting: &Sighting, tally: &Tally, now: Timestamp) {
     match sighting {
         Sighting::ListDone => tally.lists.inc(),
         Sighting::Lost(..) if world.reachable() => tally.gaps.inc(),
+        Sighting::Deaf => tally.gaps.inc(),
         // What the first list shows, and the first one after a loss, nobody was there to see.
         Sighting::Saw(Object::Container(seen)) if world.last_complete() > 0 => {
             let known = world.container(&seen.id).and_then(|known| turned_at(known));
@@ -187,6 +189,8 @@ mod tests {
             (1, 1),
             "one loss is one gap"
         );
+        see(Sighting::Deaf, 14_000);
+        assert_eq!(tally.gaps.get(), 2);
     }
 
     #[tokio::test]

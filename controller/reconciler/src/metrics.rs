@@ -60,7 +60,7 @@ impl Default for Tally {
             ),
             gaps: make::counter(
                 "argus_event_stream_gaps_total",
-                "Times the engine's event stream was lost; a full list follows each.",
+                "Times the engine's event stream was lost, or told nothing of what happened; lists show what it missed.",
             ),
             lists: make::counter(
                 "argus_engine_lists_total",

@@ -61,6 +61,7 @@ impl World {
             Sighting::OutOfMemory(id, at) => self.told(&id, |container| container.oom_at = Some(at)),
             Sighting::Lost(at, reason) => self.lost(at, reason),
             Sighting::Away { tries, next } => self.away = Some((tries, next)),
+            Sighting::Deaf => {}
             Sighting::Found(at) => {
                 self.reachable = true;
                 self.unreachable_reason.clear();

@@ -303,7 +303,7 @@ impl Session {
                 if let Object::Container(container) = &object
                     && self.doubt.looked(container, (self.shared.now)())
                 {
-                    self.subscribe();
+                    self.subscribe(queue);
                 }
                 queue.push_back(Sighting::Saw(object));
             }
@@ -332,7 +332,7 @@ impl Session {
     fn listed(&mut self, listing: Listing, known: &mut Known, queue: &mut VecDeque<Sighting>) {
         self.failures = 0;
         if self.doubt.is_too_silent((self.shared.now)()) {
-            self.subscribe();
+            self.subscribe(queue);
         }
         let mut shown = BTreeSet::new();
         for listed in listing.containers {
@@ -382,11 +382,12 @@ impl Session {
     }
 
     /// Subscribes anew: no event told of a change that is older than any event takes.
-    fn subscribe(&mut self) {
+    fn subscribe(&mut self, queue: &mut VecDeque<Sighting>) {
         tracing::warn!("no event told of a change: subscribing again");
         let now = (self.shared.now)();
         self.events = events::subscribe(&self.client, now);
         self.doubt = Doubt::new(now);
+        queue.push_back(Sighting::Deaf);
     }
 
     fn list_in(&mut self, wait: Duration) {

@@ -103,3 +103,37 @@ impl Gate {
         permit
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_a_permit_is_counted_until_it_has_one_or_is_abandoned() {
+        let tally = Tally::default();
+        let gate = Gate::new(tally.clone());
+        let queued = || tally.waiting.with_label_values(&["heavy"]).get();
+        let mut permits = Vec::new();
+        for _ in 0..HEAVY {
+            permits.push(gate.enter(Class::Heavy).await);
+        }
+        assert_eq!(queued(), 0);
+        let mut patient = Box::pin(gate.enter(Class::Heavy));
+        let mut abandoned = Box::pin(gate.enter(Class::Heavy));
+        assert!((&mut patient).now_or_never().is_none() && (&mut abandoned).now_or_never().is_none());
+        assert_eq!(queued(), 2);
+        drop(abandoned);
+        assert_eq!(queued(), 1);
+        permits.clear();
+        assert!(patient.await.is_some());
+        assert_eq!(queued(), 0);
+        let waited = tally.permit_seconds.with_label_values(&["heavy"]);
+        assert_eq!(
+            waited.get_sample_count(),
+            HEAVY as u64 + 1,
+            "who gave up got none"
+        );
+    }
+}

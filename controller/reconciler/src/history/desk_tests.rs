@@ -156,6 +156,11 @@ fn what_cannot_be_written_is_refused_until_a_person_resumes_and_results_come_lat
         "the open one came along, the closed one did not"
     );
     assert!(place.resume().is_err(), "there is nothing to resume");
+    let tally = &place.desk.tally;
+    // One intent that found the disk so, and each look whether it still is: by the clock, and by a person.
+    assert_eq!(tally.journal_failures.get(), 3);
+    let size = std::fs::metadata(place.path()).unwrap().len();
+    assert_eq!(u64::try_from(tally.journal_bytes.get()), Ok(size));
 }
 
 #[test]

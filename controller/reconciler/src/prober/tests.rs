@@ -223,7 +223,7 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let fake = Fake::empty();
+    let (fake, tally) = (Fake::empty(), Tally::default());
     *fake.exits.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
     let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
     let (worlds, worlds_seen) = watch::channel(Arc::new(world(ContainerState::Running, 1_000_000)));
@@ -239,7 +239,7 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
         worlds_seen,
         Voice {
             healths,
-            tally: Tally::default(),
+            tally: tally.clone(),
         },
         places,
         clock,
@@ -288,6 +288,16 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
     tokio::time::timeout(Duration::from_secs(600), both)
         .await
         .unwrap();
+    let heard = |result: &str| tally.probes.with_label_values(&["exec", result]).get();
+    assert!(
+        heard("bad") >= 4 && heard("good") >= 3,
+        "each probe counts, whatever the verdict"
+    );
+    let timed = tally
+        .probe_seconds
+        .with_label_values(&["exec"])
+        .get_sample_count();
+    assert_eq!(timed, heard("bad") + heard("good") + heard("missed"));
 }
 
 #[tokio::test(start_paused = true)]
