@@ -208,12 +208,10 @@ impl Verb {
             Self::Evidence(evidence) => evidence.output,
             Self::Incidents(incidents) => incidents.output,
             Self::Selftest(selftest) => selftest.output,
-            Self::Run(_)
-            | Self::Logs(_)
-            | Self::Schema(_)
-            | Self::Completions(_)
-            | Self::Mock(_)
-            | Self::DemoService(_) => None,
+            Self::Mock(mock) => mock.output(),
+            Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
+                None
+            }
         };
         output == Some(output::Format::Json)
     }

@@ -36,6 +36,7 @@ impl MockServer {
         let process = Command::new(binary::argus())
             .args([
                 "mock",
+                "serve",
                 "--log-format",
                 "json",
                 "--listen",

@@ -103,6 +103,12 @@ fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
         |url: &str| engine().docker_ok(&["exec", "standin-web", "busybox", "wget", "-q", "-O", "-", url]);
     assert!(inside("http://payments:8080/charges/8").contains(r#""id":"8""#));
     assert!(inside("http://catalogue:18801/books/2").contains("Middlemarch"));
+    let asked = argus.cli(&["mock", "requests", "standin", "payments"]);
+    let asked = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(
+        asked.contains("/charges/7") && asked.contains("routes[0]"),
+        "{asked}"
+    );
     // Another answer is another file in the same container.
     let before = incarnations(engine(), "standin");
     argus.write_spec("e2e.yaml", &shop("standin", 18800, "second"));

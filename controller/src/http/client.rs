@@ -1,6 +1,8 @@
 //! Asking a running controller over its socket.
 
+use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
@@ -11,7 +13,8 @@ use futures::future::{Either, select};
 use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 /// A controller answers at once or is in trouble.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -46,8 +49,11 @@ pub(crate) async fn post(
 }
 
 async fn talk(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
-    let said = tokio::time::timeout(DEADLINE, exchange(socket, method, path, body)).await;
-    said.unwrap_or_else(|_| {
+    within(exchange(socket, method, path, body)).await
+}
+
+async fn within(said: impl Future<Output = Result<Bytes, ClientError>>) -> Result<Bytes, ClientError> {
+    tokio::time::timeout(DEADLINE, said).await.unwrap_or_else(|_| {
         Err(ClientError::Broken(format!(
             "no answer within {} s",
             DEADLINE.as_secs()
@@ -56,15 +62,31 @@ async fn talk(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<
 }
 
 async fn exchange(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
-    let broken = |error: &dyn std::error::Error| ClientError::Broken(crate::exit::chain(error));
     let stream = UnixStream::connect(socket).await.map_err(ClientError::Away)?;
+    over(stream, "argus", method, path, body).await
+}
+
+/// Asks somebody who listens on an address.
+pub(crate) async fn ask(at: SocketAddr, path: &str) -> Result<Bytes, ClientError> {
+    let asked = async {
+        let stream = TcpStream::connect(at).await.map_err(ClientError::Away)?;
+        over(stream, &at.to_string(), Method::GET, path, Bytes::new()).await
+    };
+    within(asked).await
+}
+
+async fn over<S>(stream: S, host: &str, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |error: &dyn std::error::Error| ClientError::Broken(crate::exit::chain(error));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| broken(&error))?;
     let request = Request::builder()
         .method(method)
         .uri(path)
-        .header("host", "argus")
+        .header("host", host)
         .header("content-type", "application/json")
         .body(Full::new(body))
         .map_err(|error| broken(&error))?;

@@ -1,7 +1,7 @@
 //! Who may ask what: everybody on this machine may look, and only who proves to be the controller's user may change.
 
 use std::io::{self, Read as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -104,9 +104,17 @@ fn is_ours(host: &str, at: SocketAddr) -> bool {
         return true;
     }
     let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
-    let local = at.ip().is_loopback() || at.ip().is_unspecified();
-    let loopback = name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()) || name == "[::1]";
-    local && (name == "localhost" || loopback) && port.parse() == Ok(at.port())
+    let number = name
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
+    let everywhere = at.ip().is_unspecified();
+    let named = match number {
+        // Nobody can bind a number to another address.
+        Ok(ip) => everywhere || (at.ip().is_loopback() && ip.is_loopback()),
+        Err(_) => name == "localhost" && (everywhere || at.ip().is_loopback()),
+    };
+    named && port.parse() == Ok(at.port())
 }
 
 /// In the same time, however much of it is right.
@@ -186,6 +194,27 @@ mod tests {
                 .map_err(|problem| problem.into_response().status()),
             Ok(())
         );
+    }
+
+    #[test]
+    fn who_listens_everywhere_is_asked_by_number_and_by_no_other_name() {
+        let at: SocketAddr = "0.0.0.0:9470".parse().unwrap();
+        for host in [
+            "10.0.0.7:9470",
+            "[fd00::7]:9470",
+            "localhost:9470",
+            "127.0.0.1:9470",
+        ] {
+            assert!(is_ours(host, at), "{host}");
+        }
+        for host in [
+            "10.0.0.7:80",
+            "evil.test:9470",
+            "10.0.0.7",
+            "10.0.0.7.evil.test:9470",
+        ] {
+            assert!(!is_ours(host, at), "{host}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::view::Shown;
 mod enter;
 
 /// The acts that change something on an engine.
-pub(super) const VERBS: [&str; 14] = [
+pub(super) const VERBS: [&str; 15] = [
     "create-network",
     "remove-network",
     "create-volume",
@@ -31,6 +31,7 @@ pub(super) const VERBS: [&str; 14] = [
     "unpause-container",
     "rename-container",
     "remove-container",
+    "place-file",
     "connect-network",
     "disconnect-network",
 ];

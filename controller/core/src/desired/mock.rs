@@ -163,7 +163,7 @@ fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Option<Made> {
             args: BTreeMap::new(),
             digest,
         }),
-        command: Some(["mock", "--config", CONFIG].map(str::to_owned).to_vec()),
+        command: Some(["mock", "serve", "--config", CONFIG].map(str::to_owned).to_vec()),
         environment: BTreeMap::new(),
         mounts,
         probe: Some(Probe {

@@ -169,6 +169,7 @@ pub(super) fn doing(verb: &str) -> &'static str {
         "unpause-container" => "its container is being unpaused",
         "rename-container" => "its container is being renamed",
         "remove-container" => "its container is being removed",
+        "place-file" => "what it reads is being put into its container",
         "keep-evidence" => "what it left is being kept",
         "connect-network" => "its container is being attached to the network",
         "disconnect-network" => "its container is being detached from a network",
