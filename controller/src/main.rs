@@ -4,6 +4,7 @@ mod cli;
 mod exit;
 mod http;
 mod live;
+mod mcp;
 mod service;
 mod settings;
 mod surface;
