@@ -43,8 +43,9 @@ pub(crate) struct Desk {
     stop: CancellationToken,
 }
 
-async fn mcp(State(desk): State<Desk>, request: Request) -> Response {
-    crate::mcp::serve(desk.surface, desk.stop, request).await
+async fn mcp(State(desk): State<Desk>, request: Request) -> Result<Response, problem::Problem> {
+    let answer = crate::mcp::serve(desk.surface, desk.stop, request).await;
+    answer.map_err(|(status, message)| problem::Problem::asked(status, message))
 }
 
 /// Everything that can be asked, for those whom `guard` lets in.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use argus_core::ident::ServiceName;
 use argus_crds::error::Code;
+use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::{Answer, Command, TestReport, clock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,10 @@ use super::call::Call;
 use super::tool::{Effect, Tool};
 use crate::cli::{status, target, test, wait};
 use crate::exit::Failure;
+
+/// What a command changed is in the status within this, or nothing of it is.
+const SEEN: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A command was taken in; what follows from it goes on by itself.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -47,6 +52,23 @@ async fn obey(call: &Call, command: Command, text: String) -> Result<Said<Taken>
     Ok(Said::new(told, text))
 }
 
+/// Returns when the status is another one than before the command: who waits at once would hear of the failure that is forgotten.
+async fn until_seen(call: &Call, env: &str, before: Option<&EnvironmentStatus>) -> Result<(), Failure> {
+    let given_up = |status: &&EnvironmentStatus| matches!(status.phase, Phase::Failed | Phase::Degraded);
+    let Some(before) = before.filter(given_up) else {
+        return Ok(());
+    };
+    let deadline = clock::now() + SEEN;
+    while clock::now() < deadline {
+        let now = status::one(call.surface.state(), env)?;
+        if now.is_none_or(|now| (now.phase, &now.errors) != (before.phase, &before.errors)) {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
 fn wait_for(env: &str) -> NextStep {
     let env = json!({ "environment": env });
     NextStep::new("returns when it is ready or given up", "argus_wait", env)
@@ -75,12 +97,10 @@ what `argus_down` removed and ends a rollback. Not needed after a file changed: 
     async fn call(self, call: Call) -> Result<Said<Taken>, Failure> {
         let environment = status::named(&self.environment)?;
         let env = self.environment;
-        let said = obey(
-            &call,
-            Command::Retry { environment },
-            format!("{env} is tried again"),
-        )
-        .await?;
+        let before = status::one(call.surface.state(), &env)?;
+        let text = format!("{env} is tried again");
+        let said = obey(&call, Command::Retry { environment }, text).await?;
+        until_seen(&call, &env, before.as_ref()).await?;
         Ok(said.then(wait_for(&env)))
     }
 }
@@ -207,7 +227,9 @@ impl Tool for Rollback {
         let env = self.environment;
         let text =
             format!("{env} goes back to the last other revision that was ready, until its file changes");
+        let before = status::one(call.surface.state(), &env)?;
         let said = obey(&call, Command::Rollback { environment }, text).await?;
+        until_seen(&call, &env, before.as_ref()).await?;
         Ok(said.then(wait_for(&env)))
     }
 }

@@ -95,6 +95,14 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
         follow(&stage, over, status);
         follow(&stage, over, told(results[3]));
 
+        // Trying again without mending fails again, and that is heard of the new runs, not of the old ones.
+        let before = failures(&stage, name);
+        retry(&stage, over, name);
+        assert!(
+            failures(&stage, name) > before,
+            "what was waited for is the new run's failure"
+        );
+
         let mended = json!({ "content": spec(name, "DATABASE_URL: \"db://x\"") });
         let answers = stage.ask(
             over,
@@ -112,6 +120,21 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
         assert!(kept.contains("cannot find DATABASE_URL"), "{:#}", answers[2]);
         told(&answers[3]["result"]);
     }
+}
+
+/// Tries again and waits, without a pause between.
+fn retry(stage: &Stage, over: Over, name: &str) {
+    let env = json!({ "environment": name });
+    let steps = ["argus_retry", "argus_wait"].map(|tool| json!({ "call": tool, "arguments": env }));
+    let answers = stage.ask(over, &steps);
+    told(&answers[0]["result"]);
+    error(&answers[1]["result"]);
+}
+
+/// The runs of `api` that failed, by what is kept of them.
+fn failures(stage: &Stage, name: &str) -> usize {
+    let kept = stage.argus.state.join("private/evidence").join(name).join("api");
+    std::fs::read_dir(kept).expect("evidence").count()
 }
 
 /// Calls what an answer says can be called next, as it stands.

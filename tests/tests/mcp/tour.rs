@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::stage::shop;
-use argus_tests::wait;
+use argus_tests::stage::{LIMIT, shop};
+use argus_tests::{http, wait};
 use serde_json::{Value, json};
 
 use crate::agent::{Over, Stage, error, size, told};
@@ -26,11 +26,55 @@ fn on_the_socket_no_token_is_needed_and_on_the_address_one_is() {
     let answers = stage.ask(Over::Socket, &steps);
     assert_eq!(told(&answers[0]["result"])["controller"]["alive"], true);
     let mut script = stage.script(Over::Http, &steps);
+    // As clients spoke before there were requests without a session.
+    script["mode"] = json!("legacy");
+    let answers = stage.run(&script);
+    assert_eq!(
+        told(&answers["answers"][0]["result"])["controller"]["alive"],
+        true
+    );
     for token in [Value::Null, json!("another")] {
         script["token"] = token;
         let refused = stage.run(&script);
         assert!(refused["refused"].is_string(), "{refused:#}");
     }
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused_in_words() {
+    let stage = Stage::start();
+    let long = vec![b' '; 4 * 1024 * 1024 + 1];
+    let socket = stage.argus.state.join("private/argus.sock");
+    let answer = http::request(&socket, "POST", "/mcp", "application/json", &long, LIMIT).expect("an answer");
+    assert_eq!(answer.status, 413, "{answer:?}");
+    assert_eq!(answer.json()["code"], "PREREQ_MISSING", "{answer:?}");
+}
+
+#[test]
+fn a_controller_that_stops_waits_for_no_agent() {
+    let stage = Stage::start();
+    stage.argus.write_spec("e2e.yaml", &shop("stopped", 18_630, "hi"));
+    stage.argus.wait_ready("stopped", LIMIT);
+    let env = json!({ "environment": "stopped" });
+    let later = json!({ "environment": "stopped", "for": "gone", "timeoutSeconds": 300 });
+    let steps = [
+        json!({ "call": "argus_hold", "arguments": env }),
+        json!({ "call": "argus_wait", "arguments": later, "cancel": 30 }),
+    ];
+    let script = stage.script(Over::Http, &steps);
+    std::thread::scope(|scope| {
+        let agent = scope.spawn(|| stage.run(&script));
+        // What comes after that is the wait.
+        stage
+            .argus
+            .wait_status("stopped", LIMIT, "is held", |now| now["phase"] == "Held");
+        let (took, status) = wait::timed(|| stage.argus.stop());
+        assert!(
+            status.success() && took < Duration::from_secs(10),
+            "{status:?} after {took:?}"
+        );
+        agent.join().expect("the agent ends");
+    });
 }
 
 #[test]
