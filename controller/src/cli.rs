@@ -21,6 +21,7 @@ mod hold;
 mod incidents;
 pub(crate) mod kept;
 pub(crate) mod logs;
+mod mcp;
 mod mock;
 pub(crate) mod orphans;
 pub(crate) mod output;
@@ -35,10 +36,10 @@ mod schema;
 mod selftest;
 pub(crate) mod status;
 pub(crate) mod table;
-mod target;
+pub(crate) mod target;
 pub(crate) mod tell;
-mod test;
-mod validate;
+pub(crate) mod test;
+pub(crate) mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;
 
@@ -108,6 +109,8 @@ enum Verb {
     Incidents(incidents::Incidents),
     /// Break an environment made for it in the ways that are to heal, and count how often it did
     Selftest(selftest::Selftest),
+    /// Serve agents over MCP on stdin and stdout, in front of the controller of the state directory
+    Mcp(mcp::Mcp),
     /// Print the JSON Schema of the spec, of the status files, of errors or of incidents, or the CRD
     Schema(schema::Schema),
     /// Explain an error code
@@ -174,6 +177,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Evidence(evidence) => evidence.carry_out(&options),
         Verb::Incidents(incidents) => incidents.carry_out(&options),
         Verb::Selftest(selftest) => selftest.carry_out(&options),
+        Verb::Mcp(mcp) => mcp.carry_out(&options),
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
@@ -209,9 +213,12 @@ impl Verb {
             Self::Incidents(incidents) => incidents.output,
             Self::Selftest(selftest) => selftest.output,
             Self::Mock(mock) => mock.output(),
-            Self::Run(_) | Self::Logs(_) | Self::Schema(_) | Self::Completions(_) | Self::DemoService(_) => {
-                None
-            }
+            Self::Run(_)
+            | Self::Logs(_)
+            | Self::Mcp(_)
+            | Self::Schema(_)
+            | Self::Completions(_)
+            | Self::DemoService(_) => None,
         };
         output == Some(output::Format::Json)
     }
@@ -238,6 +245,36 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_remedy_that_names_a_tool_is_a_call_that_it_takes() {
+        let mut called = 0;
+        for action in ActionId::ALL {
+            for (env, service) in [(None, None), (Some("shop"), None), (Some("shop"), Some("api"))] {
+                let Some(call) = action.remedy(env, service).mcp else {
+                    continue;
+                };
+                crate::mcp::takes(&call.tool, &call.arguments)
+                    .unwrap_or_else(|error| panic!("{call:?}: {error}"));
+                called += 1;
+            }
+        }
+        assert!(called > 0);
+    }
+
+    #[test]
+    fn every_command_of_ours_that_is_told_has_its_call() {
+        for action in ActionId::ALL {
+            let remedy = action.remedy(Some("shop"), Some("api"));
+            let ours = remedy
+                .command
+                .as_deref()
+                .is_some_and(|command| command.starts_with("argus "));
+            // It asks before it deletes, and so stays with people.
+            let excused = *action == ActionId::FreeDiskSpace;
+            assert!(!ours || excused || remedy.mcp.is_some(), "{remedy:?}");
+        }
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::response::Response;
+use axum::routing::{any, get, post};
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Traffic;
@@ -30,6 +31,8 @@ pub(crate) use health::Health;
 pub(crate) const ACTIONS: &str = "/api/v1/actions";
 /// Where a controller says how it is.
 pub(crate) const HEALTH: &str = "/healthz";
+/// Where agents speak MCP.
+const MCP: &str = "/mcp";
 /// Commands are small.
 const LARGEST_BODY: usize = 64 * 1024;
 /// A body that is not here after this is not waited for.
@@ -40,6 +43,11 @@ const SLOWEST_BODY: Duration = Duration::from_secs(10);
 pub(crate) struct Desk {
     surface: Surface,
     stop: CancellationToken,
+}
+
+async fn mcp(State(desk): State<Desk>, request: Request) -> Result<Response, problem::Problem> {
+    let answer = crate::mcp::serve(desk.surface, desk.stop, request).await;
+    answer.map_err(|(status, message)| problem::Problem::asked(status, message))
 }
 
 /// Everything that can be asked, for those whom `guard` lets in.
@@ -74,6 +82,7 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .route("/api/v1/openapi.json", get(openapi::document))
         .route(ACTIONS, post(actions::act))
         .route("/api/v1/actions/{verb}", post(actions::act_by_name))
+        .route(MCP, any(mcp))
         .fallback(problem::nowhere)
         .method_not_allowed_fallback(problem::not_so)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))

@@ -4,6 +4,7 @@ mod cli;
 mod exit;
 mod http;
 mod live;
+mod mcp;
 mod metrics;
 mod mock;
 mod own_image;

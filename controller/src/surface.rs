@@ -30,7 +30,6 @@ pub(crate) struct Surface {
 enum At {
     /// In this process.
     Here(Box<Own>),
-    #[allow(dead_code, reason = "the MCP server over stdio attaches this way")]
     /// Behind the state directory, if anywhere: asked over its socket, known by its files.
     There,
 }
@@ -48,7 +47,6 @@ pub(crate) struct Own {
     pub(crate) metrics: Metrics,
 }
 
-#[allow(dead_code, reason = "the MCP server over stdio attaches this way")]
 impl Surface {
     /// Of the controller in this process.
     pub(crate) fn here(settings: Settings, own: Own) -> Self {
@@ -86,6 +84,38 @@ impl Surface {
         }
     }
 
+    /// The folder of the specs: the controller's own, where one is known.
+    pub(crate) fn specs(&self) -> PathBuf {
+        let known = match &self.at {
+            At::Here(_) => None,
+            At::There => status::controller(&self.state).ok().flatten(),
+        };
+        let known = known
+            .map(|known| PathBuf::from(known.specs))
+            .filter(|specs| specs.is_dir());
+        let specs = known.unwrap_or_else(|| self.settings.specs.clone());
+        std::path::absolute(&specs).unwrap_or(specs)
+    }
+
+    /// The journal, as it grows or as it lies in its files.
+    pub(crate) fn feed(&self) -> Feed {
+        match &self.at {
+            At::Here(own) => own.feed.clone(),
+            At::There => Feed::of_files(self.state.journal()),
+        }
+    }
+
+    /// The command that starts a controller on this state directory.
+    pub(crate) fn how_to_start(&self) -> String {
+        let (specs, state) = (self.specs(), self.state.root());
+        let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
+        format!(
+            "argus run --specs {} --state {}",
+            specs.display(),
+            state.display()
+        )
+    }
+
     /// A controller is at work.
     pub(crate) fn is_alive(&self) -> bool {
         match &self.at {
@@ -104,6 +134,16 @@ impl Surface {
                 .map_err(|error| Failure::new(refusal(&error))),
             At::There => tell::tell(&self.state, &command).await.map_err(tell::failure),
         }
+    }
+
+    /// The same for those who may not know that there is no controller: they are told how to start one.
+    pub(crate) async fn command(&self, command: Command) -> Result<Answer, Failure> {
+        if !self.is_alive() {
+            let message = "no controller is running, so nobody can do this";
+            let hint = format!("start it: {}", self.how_to_start());
+            return Err(Failure::of(Code::PrereqMissing, message).hint(hint));
+        }
+        self.obey(command).await
     }
 
     /// The statuses of everything.

@@ -82,7 +82,8 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     let (listening, http) = watch::channel(None);
     let about = About {
         started_at: clock::now(),
-        specs: settings.specs.clone(),
+        // Whoever reads this may stand elsewhere.
+        specs: std::path::absolute(&settings.specs).unwrap_or_else(|_| settings.specs.clone()),
         endpoint: endpoint.clone(),
         engine,
         http,

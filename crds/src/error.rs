@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use action::{ActionId, Remedy};
+pub use action::{ActionId, Remedy, ToolCall};
 pub use code::{Code, UnknownCode};
 pub use kind::{Category, Class, Severity};
 pub use table::Explanation;

@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::status;
 
 /// The end of one run, in the shape of the details of errors.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Ending {
     /// What kind of failure it was.
+    #[schemars(with = "Option<String>")]
     pub(crate) kind: Option<Kind>,
     /// Which failure of the service, from 1; names its evidence.
     pub(crate) incarnation: u64,

@@ -1,10 +1,14 @@
 //! `argus evidence`: what a failed run left, also after its container is gone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use argus_reconciler::state::StateDir;
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 
 use super::ending::{self, Ending};
 use super::kept::{self, Kept, Line};
@@ -117,7 +121,7 @@ impl Evidence {
         if all.is_empty() {
             return Err(kept::nothing(state, env, service));
         }
-        let values = || -> Vec<Value> {
+        let values = || -> Vec<Run> {
             all.iter()
                 .map(|(kept, ending)| row(kept, ending.as_ref()))
                 .collect()
@@ -140,15 +144,70 @@ impl Evidence {
     }
 }
 
+/// A failed run of which something is kept.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    environment: String,
+    service: String,
+    /// Which failure of the service, from 1.
+    incarnation: u64,
+    container_id: String,
+    started_at: Option<String>,
+    exit_code: Option<i64>,
+    taken_at: String,
+    /// How it ended.
+    ending: Option<Ending>,
+    memory_peak: Option<u64>,
+    stdout_lines: usize,
+    stderr_lines: usize,
+    bytes: u64,
+    folder: PathBuf,
+}
+
 /// All that is kept of a run, with the last lines of its streams, for programs.
-pub(crate) fn told(state: &StateDir, kept: &Kept, tail: usize) -> Result<Value, Failure> {
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Told {
+    #[serde(flatten)]
+    run: Run,
+    /// What its port answered, by what was asked.
+    questions: BTreeMap<String, String>,
+    /// What could not be taken, and why.
+    missing: Vec<String>,
+    /// The last lines.
+    stderr: Vec<Line>,
+    /// The last lines.
+    stdout: Vec<Line>,
+}
+
+/// The same for people.
+pub(crate) fn words(state: &StateDir, kept: &Kept, told: &Told) -> Result<String, Failure> {
+    let mut text = facts(kept, ending_of(state, kept)?.as_ref());
+    for (name, lines) in [("Stderr", &told.stderr), ("Stdout", &told.stdout)] {
+        for (index, line) in lines.iter().enumerate() {
+            let head = if index == 0 {
+                format!("{name}:\n")
+            } else {
+                String::new()
+            };
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "{head}  {}", line.shown(false));
+        }
+    }
+    Ok(text)
+}
+
+/// All that is kept of a run, with the last lines of its streams.
+pub(crate) fn told(state: &StateDir, kept: &Kept, tail: usize) -> Result<Told, Failure> {
     let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
-    let mut value = row(kept, ending_of(state, kept)?.as_ref());
-    value["questions"] = json!(kept.facts.questions);
-    value["missing"] = json!(kept.facts.missing);
-    value["stderr"] = json!(last(&stderr, tail));
-    value["stdout"] = json!(last(&stdout, tail));
-    Ok(value)
+    Ok(Told {
+        run: row(kept, ending_of(state, kept)?.as_ref()),
+        questions: kept.facts.questions.clone(),
+        missing: kept.facts.missing.clone(),
+        stderr: last(&stderr, tail).to_vec(),
+        stdout: last(&stdout, tail).to_vec(),
+    })
 }
 
 fn ending_of(state: &StateDir, kept: &Kept) -> Result<Option<Ending>, Failure> {
@@ -173,23 +232,23 @@ fn cells(kept: &Kept, ending: Option<&Ending>) -> Vec<String> {
     ]
 }
 
-fn row(kept: &Kept, ending: Option<&Ending>) -> Value {
+fn row(kept: &Kept, ending: Option<&Ending>) -> Run {
     let facts = &kept.facts;
-    json!({
-        "environment": facts.environment,
-        "service": facts.service,
-        "incarnation": facts.incarnation,
-        "containerId": facts.container_id,
-        "startedAt": facts.started_at,
-        "exitCode": facts.exit_code,
-        "takenAt": facts.taken_at,
-        "ending": ending,
-        "memoryPeak": facts.memory_peak,
-        "stdoutLines": facts.stdout_lines,
-        "stderrLines": facts.stderr_lines,
-        "bytes": kept.bytes,
-        "folder": kept.folder,
-    })
+    Run {
+        environment: facts.environment.clone(),
+        service: facts.service.clone(),
+        incarnation: facts.incarnation,
+        container_id: facts.container_id.clone(),
+        started_at: facts.started_at.clone(),
+        exit_code: facts.exit_code,
+        taken_at: facts.taken_at.clone(),
+        ending: ending.cloned(),
+        memory_peak: facts.memory_peak,
+        stdout_lines: facts.stdout_lines,
+        stderr_lines: facts.stderr_lines,
+        bytes: kept.bytes,
+        folder: kept.folder.clone(),
+    }
 }
 
 fn facts(kept: &Kept, ending: Option<&Ending>) -> String {

@@ -1,7 +1,9 @@
 //! `argus explain`: what an error code means and what to do about it.
 
-use argus_crds::error::Code;
+use argus_crds::error::{Category, Class, Code, Remedy, Severity};
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::output::{self, Format};
@@ -53,22 +55,50 @@ pub(crate) fn all() -> Value {
 }
 
 /// What a code means, for programs.
-pub(crate) fn value(code: Code) -> Value {
-    let about = code.about();
-    json!({
-        "code": code,
-        "category": about.category,
-        "severity": about.severity,
-        "class": about.class,
-        "retryable": about.retryable,
-        "exitCode": Exit::of(code).number(),
-        "summary": about.summary,
-        "explanation": about.explanation,
-        "remedies": about.actions.iter().map(|action| action.remedy(None, None)).collect::<Vec<_>>(),
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Meaning {
+    code: Code,
+    category: Category,
+    severity: Severity,
+    class: Class,
+    /// Whether doing the same again may help.
+    retryable: bool,
+    /// How a command ends with it.
+    exit_code: u8,
+    pub(crate) summary: &'static str,
+    explanation: &'static str,
+    /// What can be done, callable as it stands.
+    remedies: Vec<Remedy>,
 }
 
-fn page(code: Code) -> String {
+/// What a code means.
+pub(crate) fn meaning(code: Code) -> Meaning {
+    let about = code.about();
+    Meaning {
+        code,
+        category: about.category,
+        severity: about.severity,
+        class: about.class,
+        retryable: about.retryable,
+        exit_code: Exit::of(code).number(),
+        summary: about.summary,
+        explanation: about.explanation,
+        remedies: about
+            .actions
+            .iter()
+            .map(|action| action.remedy(None, None))
+            .collect(),
+    }
+}
+
+/// What a code means, as a value.
+pub(crate) fn value(code: Code) -> Value {
+    json!(meaning(code))
+}
+
+/// The same for people.
+pub(crate) fn page(code: Code) -> String {
     let about = code.about();
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let mut text = format!(

@@ -64,7 +64,7 @@ impl Orphans {
 }
 
 /// What was left behind, as the controller says or as is seen from here; with a limit it is removed within that.
-pub(super) async fn of(
+pub(crate) async fn of(
     settings: &Settings,
     projects: &[String],
     clean: Option<Duration>,
@@ -78,7 +78,7 @@ pub(super) async fn of(
 }
 
 /// It was to go, and did not.
-fn stays(orphan: &Orphan) -> bool {
+pub(crate) fn stays(orphan: &Orphan) -> bool {
     matches!(orphan.result.as_str(), "failed" | "removing" | "waiting")
 }
 

@@ -69,23 +69,26 @@ pub(crate) fn folder(
 
 /// One file, whatever its name.
 pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
-    let looked = |text: String, complaints, desired| Looked {
+    let refused = |message: String| Looked {
         path: path.to_owned(),
-        text,
-        complaints,
-        desired,
+        text: String::new(),
+        complaints: vec![Complaint::error("", message)],
+        desired: None,
     };
-    let refused = |message: String| looked(String::new(), vec![Complaint::error("", message)], None);
-    let bytes = match read_bounded(path, MAX_FILE) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return refused(format!("file is longer than the {MAX_FILE} bytes that are read")),
-        Err(error) => return refused(format!("file cannot be read: {error}")),
-    };
+    match read_bounded(path, MAX_FILE) {
+        Ok(Some(bytes)) => text(settings, path, &bytes),
+        Ok(None) => refused(format!("file is longer than the {MAX_FILE} bytes that are read")),
+        Err(error) => refused(format!("file cannot be read: {error}")),
+    }
+}
+
+/// The contents of a file, as if they stood at this place.
+pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> Looked {
     let judge = judge(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (variables, trouble) = site::dotenv(&absolute);
     let mut digests = Digests::default();
-    let needs = judge.needs(&absolute, &bytes);
+    let needs = judge.needs(&absolute, bytes);
     // Who never ran a controller has no image of this program, and its mocks are as good.
     let builds = needs
         .builds
@@ -107,11 +110,11 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
     let reading = Reading {
         path: &absolute,
         name: &path.display().to_string(),
-        bytes: &bytes,
+        bytes,
         variables: site::passed(variables, &process_env(), &settings.env_allow),
         digests,
         documents,
-        uuid: site::uuid("", path, &Sha256::digest(&bytes).into()),
+        uuid: site::uuid("", path, &Sha256::digest(bytes).into()),
         first_seen: clock::now(),
     };
     let mut judged = judge.judge(&reading);
@@ -125,11 +128,12 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> Looked {
             .for_each(|complaint| complaint.severity = Gravity::Error);
     }
     let refused = judged.complaints.iter().any(Complaint::is_error);
-    looked(
-        String::from_utf8_lossy(&bytes).into_owned(),
-        judged.complaints,
-        judged.desired.filter(|_| !refused),
-    )
+    Looked {
+        path: path.to_owned(),
+        text: String::from_utf8_lossy(bytes).into_owned(),
+        complaints: judged.complaints,
+        desired: judged.desired.filter(|_| !refused),
+    }
 }
 
 fn judge(settings: &Settings) -> Admission {

@@ -101,7 +101,8 @@ impl Test {
     }
 }
 
-fn told(report: &TestReport) -> String {
+/// A report in words.
+pub(crate) fn told(report: &TestReport) -> String {
     let TestReport {
         environment,
         case,

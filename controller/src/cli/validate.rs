@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use argus_crds::complaint::{self, Complaint};
 use argus_reconciler::specs::{Kept, Standing};
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::output::{self, Format};
 use super::reading::{self, Looked};
@@ -31,18 +32,11 @@ impl Validate {
         } else {
             self.paths
         };
-        let mut all = Vec::new();
-        for path in &paths {
-            if path.is_dir() {
-                all.extend(folder(&settings, path)?);
-            } else {
-                all.push(reading::file(&settings, path));
-            }
-        }
+        let all = look(&settings, &paths)?;
         let refused = all.iter().filter(|file| is_refused(file)).count();
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&value(&all))?,
-            Format::Yaml => output::yaml(&value(&all))?,
+            Format::Json => output::json(&told(&all))?,
+            Format::Yaml => output::yaml(&told(&all))?,
             Format::Name => {
                 let good = all.iter().filter_map(|file| file.desired.as_ref());
                 output::data(&output::lines(good.map(|desired| &desired.env)))?;
@@ -56,7 +50,21 @@ impl Validate {
     }
 }
 
-fn is_refused(file: &Looked) -> bool {
+/// Looks at files, and at all files of folders.
+pub(crate) fn look(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
+    let mut all = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            all.extend(folder(settings, path)?);
+        } else {
+            all.push(reading::file(settings, path));
+        }
+    }
+    Ok(all)
+}
+
+/// It is not taken.
+pub(crate) fn is_refused(file: &Looked) -> bool {
     file.desired.is_none() || file.complaints.iter().any(Complaint::is_error)
 }
 
@@ -114,16 +122,44 @@ fn show(all: &[Looked]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn value(all: &[Looked]) -> Value {
+/// What came of it, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Told {
+    /// All files are taken.
+    pub(crate) accepted: bool,
+    pub(crate) files: Vec<File>,
+}
+
+/// What came of one file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct File {
+    pub(crate) spec_path: String,
+    /// It is taken.
+    pub(crate) accepted: bool,
+    pub(crate) environment: Option<String>,
+    pub(crate) revision: Option<String>,
+    pub(crate) services: Option<Vec<String>>,
+    /// What is wrong with it, each with its place and what to do.
+    pub(crate) complaints: Vec<Complaint>,
+}
+
+/// What came of files that were looked at.
+pub(crate) fn told(all: &[Looked]) -> Told {
     let one = |file: &Looked| {
-        json!({
-            "specPath": file.path.display().to_string(),
-            "accepted": !is_refused(file),
-            "environment": file.desired.as_ref().map(|desired| &desired.env),
-            "revision": file.desired.as_ref().map(|desired| &desired.revision),
-            "services": file.desired.as_ref().map(|desired| desired.services.keys().collect::<Vec<_>>()),
-            "complaints": file.complaints,
-        })
+        let desired = file.desired.as_ref();
+        File {
+            spec_path: file.path.display().to_string(),
+            accepted: !is_refused(file),
+            environment: desired.map(|desired| desired.env.to_string()),
+            revision: desired.map(|desired| desired.revision.to_string()),
+            services: desired.map(|desired| desired.services.keys().map(ToString::to_string).collect()),
+            complaints: file.complaints.clone(),
+        }
     };
-    json!({ "accepted": !all.iter().any(is_refused), "files": all.iter().map(one).collect::<Vec<_>>() })
+    Told {
+        accepted: !all.iter().any(is_refused),
+        files: all.iter().map(one).collect(),
+    }
 }

@@ -8,6 +8,7 @@ use argus_crds::error::Code;
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::state::StateDir;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::ending::Ending;
@@ -34,29 +35,30 @@ pub(crate) struct Why {
 }
 
 /// What is told, for programs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told<'a> {
-    environment: &'a str,
+pub(crate) struct Told {
+    environment: String,
     phase: argus_crds::status::Phase,
-    as_of: &'a str,
+    /// When this was so (RFC 3339).
+    as_of: String,
     /// The one that was asked for; else the environment's own, and one for each service that is not where it shall be.
     chains: Vec<Chain>,
     /// Services that were restarted, however they are now.
-    restarts: Vec<Restarted<'a>>,
+    restarts: Vec<Restarted>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Restarted<'a> {
-    service: &'a str,
+struct Restarted {
+    service: String,
     restarts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<Code>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    what: Option<&'a str>,
+    what: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<&'a str>,
+    at: Option<String>,
 }
 
 impl Why {
@@ -81,11 +83,11 @@ impl Why {
 }
 
 /// The chains of causes of an environment, or of one service of it.
-pub(crate) fn told<'a>(
+pub(crate) fn told(
     state: &StateDir,
-    status: &'a EnvironmentStatus,
+    status: &EnvironmentStatus,
     service: Option<&str>,
-) -> Result<Told<'a>, Failure> {
+) -> Result<Told, Failure> {
     let chains = match service {
         Some(name) => {
             let row = status.services.iter().find(|row| row.name == *name);
@@ -95,12 +97,28 @@ pub(crate) fn told<'a>(
         None => of_all(state, status),
     };
     Ok(Told {
-        environment: &status.environment,
+        environment: status.environment.clone(),
         phase: status.phase,
-        as_of: &status.as_of,
+        as_of: status.as_of.clone(),
         restarts: restarts(status, service),
         chains,
     })
+}
+
+impl Told {
+    /// What can be done about what began it, each once.
+    pub(crate) fn remedies(&self) -> impl Iterator<Item = &argus_crds::error::Remedy> {
+        self.chains.iter().flat_map(|chain| &chain.remedies)
+    }
+
+    /// The newest failed run that the chains come to, by its service and number.
+    pub(crate) fn run(&self) -> Option<(&str, u64)> {
+        let links = self.chains.iter().flat_map(|chain| &chain.links);
+        links.rev().find_map(|link| {
+            let ending = link.ending.as_ref()?;
+            Some((link.service.as_deref()?, ending.incarnation))
+        })
+    }
 }
 
 /// The environment's own first; then what waits for no other service, so that who waits for it can point there.
@@ -116,27 +134,28 @@ fn states(chain: &Chain) -> impl Iterator<Item = &Link> {
     chain.links.iter().filter(|link| link.kind == Kind::State)
 }
 
-fn restarts<'a>(status: &'a EnvironmentStatus, service: Option<&str>) -> Vec<Restarted<'a>> {
+fn restarts(status: &EnvironmentStatus, service: Option<&str>) -> Vec<Restarted> {
     let rows = status.services.iter().filter(|row| row.restarts > 0);
     let rows = rows.filter(|row| service.is_none_or(|name| name == row.name));
     rows.map(|row| {
         let error = row.last_error.as_ref();
         Restarted {
-            service: &row.name,
+            service: row.name.clone(),
             restarts: row.restarts,
             code: error.map(|error| error.code),
-            what: error.map(|error| error.message.as_str()),
-            at: error.and_then(|error| error.timestamp.as_deref()),
+            what: error.map(|error| error.message.clone()),
+            at: error.and_then(|error| error.timestamp.clone()),
         }
     })
     .collect()
 }
 
-fn text(told: &Told<'_>) -> String {
+/// The same for people.
+pub(crate) fn text(told: &Told) -> String {
     let mut text = String::new();
     let mut shown: Vec<&str> = Vec::new();
     for chain in &told.chains {
-        write_chain(&mut text, told.environment, chain, &shown);
+        write_chain(&mut text, &told.environment, chain, &shown);
         if chain.service.is_none() {
             write_restarts(&mut text, told);
         }
@@ -146,16 +165,16 @@ fn text(told: &Told<'_>) -> String {
 }
 
 /// One line a service that is well again; the others have a chain that tells it.
-fn write_restarts(text: &mut String, told: &Told<'_>) {
+fn write_restarts(text: &mut String, told: &Told) {
     let has_chain = |name: &str| {
         told.chains
             .iter()
             .any(|chain| chain.service.as_deref() == Some(name))
     };
-    for row in told.restarts.iter().filter(|row| !has_chain(row.service)) {
+    for row in told.restarts.iter().filter(|row| !has_chain(&row.service)) {
         let times = output::count(usize::try_from(row.restarts).unwrap_or(usize::MAX), "restart");
-        let last = match (row.code, row.what) {
-            (Some(code), Some(what)) => format!(", last {code}: {what}{}", stamp(row.at)),
+        let last = match (row.code, &row.what) {
+            (Some(code), Some(what)) => format!(", last {code}: {what}{}", stamp(row.at.as_deref())),
             _ => String::new(),
         };
         // Writing into a String cannot fail.

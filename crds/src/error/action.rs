@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// Something that can be done about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -57,19 +58,39 @@ pub struct Remedy {
     /// The command that does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The same over MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<ToolCall>,
 }
 
-/// What an action is called with.
+/// A call of a tool of the MCP server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall {
+    /// Name of the tool.
+    pub tool: String,
+    /// What it is called with.
+    pub arguments: Map<String, Value>,
+}
+
+/// What an action is called with; `{env}` and `{service}` are filled in.
 struct Template {
     summary: &'static str,
-    /// `{env}` and `{service}` are filled in.
     command: Option<&'static str>,
+    tool: Option<(&'static str, Arguments)>,
 }
+
+/// Names of arguments and what they are.
+type Arguments = &'static [(&'static str, &'static str)];
+
+const ENV: Arguments = &[("environment", "{env}")];
+const SERVICE: Arguments = &[("environment", "{env}"), ("service", "{service}")];
 
 const fn told(summary: &'static str) -> Template {
     Template {
         summary,
         command: None,
+        tool: None,
     }
 }
 
@@ -77,6 +98,16 @@ const fn shell(summary: &'static str, command: &'static str) -> Template {
     Template {
         summary,
         command: Some(command),
+        tool: None,
+    }
+}
+
+impl Template {
+    const fn or(self, tool: &'static str, arguments: Arguments) -> Self {
+        Self {
+            tool: Some((tool, arguments)),
+            ..self
+        }
     }
 }
 
@@ -125,7 +156,7 @@ impl ActionId {
 
     /// The action for an environment and a service, callable as it stands.
     ///
-    /// A command that needs an environment which is not known is left out, never shown with a hole in it.
+    /// A command or call that needs an environment which is not known is left out, never shown with a hole in it.
     pub fn remedy(self, environment: Option<&str>, service: Option<&str>) -> Remedy {
         let template = self.template();
         Remedy {
@@ -134,6 +165,12 @@ impl ActionId {
             command: template
                 .command
                 .and_then(|command| fill(command, environment, service)),
+            mcp: template.tool.and_then(|(tool, arguments)| {
+                Some(ToolCall {
+                    tool: tool.to_owned(),
+                    arguments: filled(arguments, environment, service)?,
+                })
+            }),
         }
     }
 
@@ -141,43 +178,57 @@ impl ActionId {
         match self {
             Self::StartEngine => shell("start the Docker engine", "docker info"),
             Self::FreeDiskSpace => shell("give back what Argus built and nothing needs", "argus reclaim"),
-            Self::FreePort => shell("end what holds the port, then retry", "argus retry {env}"),
+            Self::FreePort => {
+                shell("end what holds the port, then retry", "argus retry {env}").or("argus_retry", ENV)
+            }
             Self::UseAutoPorts => {
                 told("set `resilience.network.portConflictStrategy: auto`, so that the port moves")
             }
             Self::WidenPortRange => told("widen `isolation.portRange`"),
             Self::RaiseMemoryLimit => told("raise `memory` of the service, or let the process use less"),
-            Self::InspectLogs => shell("read what the container wrote", "argus logs {env} {service}"),
+            Self::InspectLogs => shell("read what the container wrote", "argus logs {env} {service}")
+                .or("argus_logs", SERVICE),
             Self::FixContainer => {
                 told("mend what the container runs; a new image or revision is taken up by itself")
             }
             Self::FixHealthcheck => told("check path, port and type under `container.healthcheck`"),
             Self::RaiseTimeout => told("allow more time: `startPeriod`, `retries`, or `ARGUS_TIMEOUT_HEAVY`"),
-            Self::Retry => shell("try again with the same inputs", "argus retry {env}"),
-            Self::Wait => shell("wait until it is ready", "argus wait {env}"),
+            Self::Retry => {
+                shell("try again with the same inputs", "argus retry {env}").or("argus_retry", ENV)
+            }
+            Self::Wait => shell("wait until it is ready", "argus wait {env}").or("argus_wait", ENV),
             Self::ResetCircuit => shell(
                 "try the engine at once; by itself that is done after `retryAfter`",
                 "argus breaker reset",
-            ),
-            Self::RunPreflight => shell("check engine, disk and the rest", "argus preflight"),
+            )
+            .or("argus_reset_circuit", &[]),
+            Self::RunPreflight => {
+                shell("check engine, disk and the rest", "argus preflight").or("argus_preflight_check", &[])
+            }
             Self::CleanOrphans => shell(
                 "list what dead controllers left; `--clean` removes it",
                 "argus orphans",
-            ),
+            )
+            .or("argus_orphans", &[]),
             Self::VerifyNetwork => shell(
                 "look at the environment's services and ports",
                 "argus describe {env}",
+            )
+            .or(
+                "argus_status",
+                &[("environment", "{env}"), ("detail", "full")],
             ),
             Self::FixSpec => told(
                 "mend the file; it is read again by itself, and `argus validate FILE` says the same beforehand",
-            ),
+            )
+            .or("argus_validate", &[]),
             Self::AllowInPolicy => {
                 told("take it out of the file, or start the controller with the flag that allows it")
             }
             Self::InstallPrerequisite => told("install what is missing"),
             Self::UpgradeEngine => shell("upgrade the Docker engine", "docker version"),
             Self::FixImage => told("check the name and the tag of the image"),
-            Self::PullImage => shell("try to pull again", "argus retry {env}"),
+            Self::PullImage => shell("try to pull again", "argus retry {env}").or("argus_retry", ENV),
             Self::LogIn => shell("log in at the registry", "docker login"),
             Self::FixBuild => {
                 told("mend the Dockerfile or its context; the end of the build's output is in `details`")
@@ -186,15 +237,21 @@ impl ActionId {
             Self::Rollback => shell(
                 "go back to the last revision that was ready",
                 "argus rollback {env}",
-            ),
-            Self::Fork => shell("run it beside itself under another name", "argus fork {env}"),
-            Self::Resume => shell("let it go on", "argus resume {env}"),
+            )
+            .or("argus_rollback", ENV),
+            Self::Fork => {
+                shell("run it beside itself under another name", "argus fork {env}").or("argus_fork", ENV)
+            }
+            Self::Resume => shell("let it go on", "argus resume {env}").or("argus_resume", ENV),
             Self::StopOtherController => told(
                 "stop the other controller, or give this one a state directory or a namespace of its own",
             ),
             Self::FixStateDirectory => told("make the state directory writable and give it space"),
-            Self::ResumeController => shell("go on, once that is mended", "argus resume"),
-            Self::InspectTests => shell("look at what happened during the run", "argus describe {env}"),
+            Self::ResumeController => {
+                shell("go on, once that is mended", "argus resume").or("argus_resume", &[])
+            }
+            Self::InspectTests => shell("look at what happened during the run", "argus describe {env}")
+                .or("argus_events", ENV),
             Self::ReportBug => told("report it, with the state directory's journal"),
         }
     }
@@ -211,6 +268,24 @@ fn fill(command: &str, environment: Option<&str>, service: Option<&str>) -> Opti
         }
     }
     Some(words.join(" "))
+}
+
+/// Arguments filled in; nothing where they need an environment that is not known.
+fn filled(
+    arguments: Arguments,
+    environment: Option<&str>,
+    service: Option<&str>,
+) -> Option<Map<String, Value>> {
+    let mut all = Map::new();
+    for (name, value) in arguments {
+        let value = match *value {
+            "{env}" => Some(environment?),
+            "{service}" => service,
+            value => Some(value),
+        };
+        all.extend(value.map(|value| ((*name).to_owned(), Value::from(value))));
+    }
+    Some(all)
 }
 
 /// A word as a shell takes it.

@@ -78,7 +78,6 @@ pub(super) struct Session {
     doubt: Doubt,
 }
 
-/// What a look showed of an object.
 type Looked = (ObjectId, Result<Option<Object>, ActError>);
 
 enum Turn {

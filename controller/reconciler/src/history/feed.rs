@@ -47,6 +47,12 @@ impl Feed {
         }
     }
 
+    /// What lies in the files of the journal at this path, for those who are not the controller.
+    pub fn of_files(path: PathBuf) -> Self {
+        // Whether there are more is told by the files alone.
+        Self::new(path, u64::MAX)
+    }
+
     /// These were written.
     pub(crate) fn publish(&self, records: Vec<Record>) {
         let Some(last) = records.last().map(|record| record.seq) else {

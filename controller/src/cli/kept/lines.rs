@@ -6,7 +6,7 @@ use argus_core::time::Timestamp;
 use serde::Serialize;
 
 /// One line of a run that is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Line {
     /// When the engine took it, in its own words; `None` where it has no time.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use argus_crds::error::{Code, Remedy, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, ServiceState, ServiceStatus, WaitingOn};
 use argus_reconciler::state::StateDir;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::ending::{self, Ending};
 use crate::cli::{get, kept, output};
 
 /// One link of a chain.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Link {
     /// What sort of link it is.
@@ -44,7 +45,7 @@ pub(super) struct Link {
 }
 
 /// The sorts of links, in the order in which they follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Kind {
     /// What is.
@@ -62,7 +63,7 @@ pub(super) enum Kind {
 }
 
 /// A chain from what is to what began it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Chain {
     /// The service at its beginning; none for the environment's own.

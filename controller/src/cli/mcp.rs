@@ -1,0 +1,24 @@
+//! `argus mcp`: agents over stdin and stdout, in front of the controller of a state directory.
+
+use clap::Args;
+
+use crate::exit::{Exit, Failure};
+use crate::mcp;
+use crate::settings::{Options, Settings, SpecOptions};
+use crate::surface::Surface;
+
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    #[command(flatten)]
+    specs: SpecOptions,
+}
+
+impl Mcp {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &self.specs)?;
+        // Stdout belongs to the protocol; stderr is shown by clients as our log.
+        crate::telemetry::start(settings.log_format, "warn", None);
+        super::block_on(mcp::stdio(Surface::there(settings)))?;
+        Ok(Exit::Done)
+    }
+}

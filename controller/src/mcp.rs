@@ -1,0 +1,165 @@
+//! MCP: what an agent holds of a controller, as tools and resources, over stdio and at `/mcp`.
+
+use std::sync::OnceLock;
+
+use rmcp::ErrorData;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool as Described,
+};
+use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
+
+use crate::exit::Failure;
+use crate::surface::Surface;
+
+mod act;
+mod answer;
+mod brief;
+mod call;
+mod check;
+mod events;
+mod explain;
+mod http;
+mod look;
+mod resources;
+mod spec;
+mod status;
+mod tool;
+mod wait;
+mod why;
+
+pub(crate) use http::serve;
+
+use call::Call;
+use tool::Entry;
+
+/// What a model reads before it sees the tools.
+const INSTRUCTIONS: &str = "Argus keeps Docker test environments as their e2e.yaml files say: it pulls, builds, starts, probes, \
+restarts and repairs by itself. Begin with `argus_status`. To make or change an environment: `argus_apply` its e2e.yaml, then \
+`argus_wait`. When something is not ready: `argus_why`, then `argus_evidence` or `argus_logs`; mend the cause and `argus_retry`. \
+Around a test run: `argus_test` begin and end, so that nothing is restarted under it. Never start, stop or remove its containers by \
+hand. Answers name what to do next in `nextSteps`, errors in `remedies`: each can be called as it stands.";
+
+/// The server; one a connection, cheap to make.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    surface: Surface,
+}
+
+impl Server {
+    /// A server in front of a controller.
+    pub(crate) fn new(surface: Surface) -> Self {
+        Self { surface }
+    }
+}
+
+/// Serves on stdin and stdout until stdin ends.
+pub(crate) async fn stdio(surface: Surface) -> Result<(), Failure> {
+    let served = Server::new(surface).serve(rmcp::transport::stdio()).await;
+    match served {
+        Ok(running) => running
+            .waiting()
+            .await
+            .map(drop)
+            .map_err(|error| Failure::fault("cannot serve", &error)),
+        // Nobody said a word before stdin ended.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(Failure::fault("cannot serve", &error)),
+    }
+}
+
+/// The tools, made once.
+fn tools() -> &'static [Entry] {
+    static TOOLS: OnceLock<Vec<Entry>> = OnceLock::new();
+    TOOLS.get_or_init(tool::all)
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        let about = Implementation::new("argus", env!("CARGO_PKG_VERSION")).with_title("Argus");
+        ServerConfig::new(capabilities)
+            .with_server_info(about)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Described> {
+        let entry = tools().iter().find(|entry| entry.described.name == name)?;
+        Some(entry.described.clone())
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let all = tools().iter().map(|entry| entry.described.clone()).collect();
+        Ok(ListToolsResult::with_all_items(all))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(entry) = tools().iter().find(|entry| entry.described.name == request.name) else {
+            let names: Vec<&str> = tools()
+                .iter()
+                .map(|entry| entry.described.name.as_ref())
+                .collect();
+            let message = format!("no tool `{}`; there are: {}", request.name, names.join(", "));
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let call = Call::new(self.surface.clone(), &context);
+        let work = (entry.call)(request.arguments.unwrap_or_default(), call);
+        tokio::select! {
+            answer = work => Ok(answer.into()),
+            // Nobody waits for an answer any more.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        resources::list(&self.surface).map(ListResourcesResult::with_all_items)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(&self.surface, &request.uri).map(Into::into)
+    }
+}
+
+/// The schema of a tool's arguments by its name, for those who hold that what we print can be called.
+#[cfg(test)]
+pub(crate) fn takes(tool: &str, arguments: &rmcp::model::JsonObject) -> Result<(), String> {
+    let entry = tools().iter().find(|entry| entry.described.name == tool);
+    let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
+    let schema = serde_json::Value::Object(std::sync::Arc::unwrap_or_clone(
+        entry.described.input_schema.clone(),
+    ));
+    let given = serde_json::Value::Object(arguments.clone());
+    jsonschema::validate(&schema, &given).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

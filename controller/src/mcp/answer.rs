@@ -1,0 +1,162 @@
+//! What a tool answers: data for programs, a few words for the model, and what to do next.
+
+use std::fmt::Write as _;
+
+use argus_crds::error::{Code, StructuredError, ToolCall};
+use rmcp::model::{CallToolResult, ContentBlock};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::exit::Failure;
+
+/// Something to do next, callable as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NextStep {
+    /// Why.
+    pub(super) why: String,
+    /// Name of the tool.
+    pub(super) tool: String,
+    /// What it is called with.
+    pub(super) arguments: Map<String, Value>,
+}
+
+impl NextStep {
+    /// A step in words, with its call.
+    pub(super) fn new(why: impl Into<String>, tool: &str, arguments: Value) -> Self {
+        Self {
+            why: why.into(),
+            tool: tool.to_owned(),
+            arguments: match arguments {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            },
+        }
+    }
+
+    /// The step that a remedy names.
+    pub(super) fn of(why: &str, call: &ToolCall) -> Self {
+        Self {
+            why: why.to_owned(),
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let arguments = Value::Object(self.arguments.clone());
+        format!("next: {} {arguments} ({})\n", self.tool, self.why)
+    }
+}
+
+/// A good answer.
+#[derive(Debug)]
+pub(super) struct Said<T> {
+    /// For programs.
+    pub(super) told: T,
+    /// For the model.
+    pub(super) text: String,
+    /// What to do next.
+    pub(super) next: Vec<NextStep>,
+}
+
+impl<T> Said<T> {
+    /// Data, and the words for it.
+    pub(super) fn new(told: T, text: impl Into<String>) -> Self {
+        Self {
+            told,
+            text: text.into(),
+            next: Vec::new(),
+        }
+    }
+
+    /// The same with something to do next.
+    pub(super) fn then(mut self, step: NextStep) -> Self {
+        self.next.push(step);
+        self
+    }
+}
+
+/// What stands in the structured content.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer<T> {
+    #[serde(flatten)]
+    told: T,
+    /// What to do next, callable as it stands.
+    next_steps: Vec<NextStep>,
+}
+
+/// A good answer as it is sent.
+pub(super) fn good<T: Serialize>(said: Said<T>) -> CallToolResult {
+    let Said { told, text, next } = said;
+    let mut text = text.trim_end().to_owned() + "\n";
+    text.extend(next.iter().map(NextStep::line));
+    let answer = Answer {
+        told,
+        next_steps: next,
+    };
+    // Our own types have text keys and no foreign serializers: they can always be written.
+    let value = serde_json::to_value(answer).unwrap_or_default();
+    let mut result = CallToolResult::structured(value);
+    result.content = vec![ContentBlock::text(text)];
+    result
+}
+
+/// A failure as it is sent: the one type of error, and the same in words.
+pub(super) fn bad(failure: Failure) -> CallToolResult {
+    let error = failure.into_error();
+    let mut text = format!("{error}\n");
+    if let Some(hint) = error
+        .details
+        .as_ref()
+        .and_then(|details| details["hint"].as_str())
+    {
+        // A string takes whatever is written.
+        let _ = writeln!(text, "hint: {hint}");
+    }
+    if let Some(after) = error.retry_after {
+        let _ = writeln!(text, "try again in {after} s");
+    }
+    for remedy in &error.remedies {
+        match &remedy.mcp {
+            Some(call) => text.push_str(&NextStep::of(&remedy.summary, call).line()),
+            None => {
+                let _ = writeln!(text, "do: {}", remedy.summary);
+            }
+        }
+    }
+    let mut result = CallToolResult::structured_error(json!(error));
+    result.content = vec![ContentBlock::text(text)];
+    result
+}
+
+/// Arguments that a tool does not take: what is wrong with them, and what it takes.
+pub(super) fn not_so(tool: &str, why: &str, takes: &Value) -> CallToolResult {
+    let names: Vec<&str> = takes["properties"]
+        .as_object()
+        .map(|all| all.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    let required = takes["required"].as_array().cloned().unwrap_or_default();
+    let takes = names
+        .iter()
+        .map(|name| {
+            let needed = required.iter().any(|required| required == name);
+            if needed {
+                format!("`{name}`")
+            } else {
+                format!("[`{name}`]")
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(", ");
+    let takes = if takes.is_empty() {
+        "nothing".to_owned()
+    } else {
+        takes
+    };
+    let message = format!("these are no arguments of `{tool}`: {why}; it takes {takes}");
+    let error = StructuredError::new(Code::PrereqMissing, message).suggest(&[]);
+    bad(Failure::new(error))
+}

@@ -1,0 +1,50 @@
+//! What a tool has while it is called: the controller, and the way to say how it goes.
+
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext, RoleServer};
+
+use crate::surface::Surface;
+
+/// One call.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    /// What is asked of the controller.
+    pub(super) surface: Surface,
+    /// Where progress is told, where the client wants to hear of it.
+    listener: Option<(ProgressToken, Peer<RoleServer>)>,
+}
+
+impl Call {
+    /// A call that came over a connection.
+    pub(super) fn new(surface: Surface, context: &RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        Self {
+            surface,
+            listener: token.map(|token| (token, context.peer.clone())),
+        }
+    }
+
+    /// A call that nobody listens to.
+    #[cfg(test)]
+    pub(super) fn unheard(surface: Surface) -> Self {
+        Self {
+            surface,
+            listener: None,
+        }
+    }
+
+    /// Whether anybody listens.
+    pub(super) fn is_heard(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// Says how it goes; `done` grows from call to call.
+    pub(super) async fn progress(&self, done: u32, message: String) {
+        let Some((token, peer)) = &self.listener else {
+            return;
+        };
+        let told = ProgressNotificationParam::new(token.clone(), f64::from(done)).with_message(message);
+        // Whoever went away hears nothing.
+        drop(peer.notify_progress(told).await);
+    }
+}

@@ -1,0 +1,148 @@
+//! What containers wrote: those that run, and those that failed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::answer::{NextStep, Said};
+use super::brief::clipped;
+use super::call::Call;
+use super::tool::{Effect, Tool};
+use crate::cli::{evidence, kept, logs, target};
+use crate::exit::Failure;
+
+/// Lines where nobody says how many, and the most.
+const LINES: u32 = 50;
+const MOST_LINES: u32 = 1_000;
+/// How long a line is.
+const LINE: usize = 2_000;
+
+fn tail() -> u32 {
+    LINES
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Evidence {
+    /// Environment
+    environment: String,
+    /// Service
+    service: String,
+    /// Which failed run; the newest without
+    run: Option<u64>,
+    /// Last lines of each stream, at most 1000
+    #[serde(default = "tail")]
+    #[schemars(range(max = 1000))]
+    tail: u32,
+}
+
+impl Tool for Evidence {
+    const NAME: &'static str = "argus_evidence";
+    const TITLE: &'static str = "What a failed run left";
+    const ABOUT: &'static str = "Shows what a failed run of a service left, taken before anything was done to its container and kept \
+after it is gone: exit code, signal, memory, health checks, the last lines of stderr and stdout. For what runs now: `argus_logs`.";
+    const EFFECT: Effect = Effect::Looks;
+    type Told = evidence::Told;
+
+    async fn call(self, call: Call) -> Result<Said<evidence::Told>, Failure> {
+        let (env, service) = target::parts(&self.environment, Some(&self.service))?;
+        let service = service.unwrap_or_default();
+        let state = call.surface.state();
+        let run = kept::chosen(state, &env, &service, self.run)?;
+        let tail = usize::try_from(self.tail.min(MOST_LINES)).unwrap_or(usize::MAX);
+        let told = evidence::told(state, &run, tail)?;
+        let text = evidence::words(state, &run, &told)?;
+        let again = json!({ "environment": env });
+        let step = NextStep::new(
+            "once the cause is mended and its file or image did not change",
+            "argus_retry",
+            again,
+        );
+        Ok(Said::new(told, text).then(step))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Logs {
+    /// Environment, or ENVIRONMENT/SERVICE
+    environment: String,
+    /// Service; all of them without
+    service: Option<String>,
+    /// Last lines of each container, at most 1000
+    #[serde(default = "tail")]
+    #[schemars(range(max = 1000))]
+    tail: u32,
+}
+
+/// What containers wrote.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LogsTold {
+    environment: String,
+    lines: Vec<LogLine>,
+}
+
+/// A line.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LogLine {
+    service: String,
+    /// `stdout` or `stderr`.
+    stream: &'static str,
+    text: String,
+}
+
+impl Tool for Logs {
+    const NAME: &'static str = "argus_logs";
+    const TITLE: &'static str = "What containers write";
+    const ABOUT: &'static str = "Shows the last lines that the containers of an environment, or of one service, wrote. It asks the engine. \
+A container that was made anew says nothing of the run that failed: that is in `argus_evidence`.";
+    const EFFECT: Effect = Effect::Looks;
+    type Told = LogsTold;
+
+    async fn call(self, call: Call) -> Result<Said<LogsTold>, Failure> {
+        let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
+        let surface = &call.surface;
+        if let Ok(status) = surface.environment(&env)
+            && let Some(name) = &service
+            && !status.services.iter().any(|row| row.name == *name)
+        {
+            return Err(kept::no_service(&status, name));
+        }
+        let tail = self.tail.min(MOST_LINES);
+        let written = logs::tail(surface.settings(), &env, service.as_deref(), tail).await?;
+        let lines: Vec<LogLine> = written
+            .into_iter()
+            .map(|(service, line)| LogLine {
+                service,
+                stream: if line.stderr { "stderr" } else { "stdout" },
+                text: clipped(&line.text, LINE),
+            })
+            .collect();
+        let many = service.is_none();
+        let shown = |line: &LogLine| {
+            if many {
+                format!("{} | {}\n", line.service, line.text)
+            } else {
+                format!("{}\n", line.text)
+            }
+        };
+        let mut text: String = lines.iter().map(shown).collect();
+        if lines.is_empty() {
+            "nothing is written\n".clone_into(&mut text);
+        }
+        let told = LogsTold {
+            environment: env.clone(),
+            lines,
+        };
+        let mut said = Said::new(told, text);
+        if let Some(service) = service
+            && kept::chosen(surface.state(), &env, &service, None).is_ok()
+        {
+            let of = json!({ "environment": env, "service": service });
+            said = said.then(NextStep::new("what its last failed run left", Evidence::NAME, of));
+        }
+        Ok(said)
+    }
+}

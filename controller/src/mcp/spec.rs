@@ -1,0 +1,253 @@
+//! Tools about spec files: what is wrong with them, and putting one where the controller reads it.
+
+use std::time::Duration;
+
+use argus_crds::complaint::Complaint;
+use argus_crds::error::{Code, StructuredError};
+use argus_reconciler::clock;
+use argus_reconciler::specs::scan::MAX_FILE;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::answer::{NextStep, Said};
+use super::call::Call;
+use super::tool::{Effect, Tool};
+use crate::cli::{reading, status, validate};
+use crate::exit::Failure;
+use crate::surface::Surface;
+
+mod place;
+
+use place::{held, safe, taken_by_another, write};
+
+/// A file is read twice within this, or the controller does not read at present.
+const TAKEN: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A file that a model can begin with.
+macro_rules! small {
+    () => {
+        "version: \"1\"\nproject: {name: shop}\nservices:\n  db: {image: \"postgres:17\", container: {name: shop-db}}\n  web:\n    \
+image: \"shop-web:dev\"\n    dependsOn: [db]\n    container: {name: shop-web, ports: [\"8080:80\"], healthcheck: {path: /healthz, \
+port: 80}}\n"
+    };
+}
+
+/// The same for those who hold that it is taken.
+#[cfg(test)]
+pub(super) const SMALL: &str = small!();
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Validate {
+    /// The text of an e2e.yaml; without it the files of the specs folder are looked at
+    content: Option<String>,
+}
+
+impl Tool for Validate {
+    const NAME: &'static str = "argus_validate";
+    const TITLE: &'static str = "What is wrong with a file";
+    const ABOUT: &'static str = "Checks an e2e.yaml given as `content`, or all files of the specs folder, without an engine and without \
+changing anything: all mistakes at once, each with line, column and a hint. `argus_apply` checks the same before it writes.";
+    const EFFECT: Effect = Effect::Looks;
+    type Told = validate::Told;
+
+    async fn call(self, call: Call) -> Result<Said<validate::Told>, Failure> {
+        let (settings, specs) = (call.surface.settings(), call.surface.specs());
+        let looked = match &self.content {
+            Some(content) => vec![reading::text(
+                settings,
+                &specs.join("e2e.yaml"),
+                content.as_bytes(),
+            )],
+            None => validate::look(settings, &[specs])?,
+        };
+        let told = validate::told(&looked);
+        let mut text = String::new();
+        for file in &told.files {
+            let name = self
+                .content
+                .as_ref()
+                .map_or(file.spec_path.as_str(), |_| "content");
+            let word = if file.accepted { "ok" } else { "refused" };
+            let env = file
+                .environment
+                .as_deref()
+                .map(|env| format!(", environment `{env}`"));
+            text.extend([format!("{name}: {word}{}\n", env.unwrap_or_default())]);
+            text.extend(file.complaints.iter().map(line));
+        }
+        if told.files.is_empty() {
+            text.push_str("no spec files; argus_apply writes one\n");
+        }
+        Ok(Said::new(told, text))
+    }
+}
+
+/// A complaint in a line.
+fn line(complaint: &Complaint) -> String {
+    let place = complaint
+        .place
+        .map(|place| format!("{}:{}: ", place.line, place.column));
+    let hint = complaint.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
+    format!(
+        "  {}{}{}\n",
+        place.unwrap_or_default(),
+        complaint.message,
+        hint.unwrap_or_default()
+    )
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Apply {
+    /// The whole text of the e2e.yaml
+    content: String,
+    /// Name of the file in the specs folder, as in `shop.e2e.yaml`; without it the file that holds the environment already, else the
+    /// environment's name
+    name: Option<String>,
+}
+
+/// Where it was written, and what is to be waited for.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Applied {
+    environment: String,
+    spec_path: String,
+    /// Whether the file is another one now.
+    changed: bool,
+    /// Whether the controller has read it; if not, it does so by itself later.
+    taken: bool,
+    /// The revision that the controller wants now.
+    revision: Option<String>,
+    /// What is not refused and yet to be looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Complaint>,
+}
+
+impl Tool for Apply {
+    const NAME: &'static str = "argus_apply";
+    const TITLE: &'static str = "Make or change an environment";
+    const ABOUT: &'static str = concat!(
+        "Checks an e2e.yaml and writes it into the specs folder, from where the controller takes it up and makes \
+or changes the environment. A file with mistakes is refused as SPEC_INVALID with line, column and hint of each, and nothing is written. \
+Then call `argus_wait`. A small file, in which each line may grow:\n\n",
+        small!()
+    );
+    const EFFECT: Effect = Effect::Replaces;
+    type Told = Applied;
+
+    async fn call(self, call: Call) -> Result<Said<Applied>, Failure> {
+        let surface = &call.surface;
+        if self.content.len() as u64 > MAX_FILE {
+            let message = format!("file is longer than the {MAX_FILE} bytes that are read");
+            return Err(Failure::of(Code::SpecInvalid, message));
+        }
+        let specs = surface.specs();
+        let guess = specs.join("e2e.yaml");
+        let looked = reading::text(surface.settings(), &guess, self.content.as_bytes());
+        let Some(desired) = looked.desired.as_ref().filter(|_| !validate::is_refused(&looked)) else {
+            return Err(refused(&looked.complaints));
+        };
+        let env = desired.env.to_string();
+        let before = status::one(surface.state(), &env)?;
+        let holder = held(&specs, before.as_ref().map(|status| status.spec_path.as_str()));
+        let path = match &self.name {
+            Some(name) => specs.join(safe(name)?),
+            None => holder
+                .clone()
+                .unwrap_or_else(|| specs.join(format!("{env}.e2e.yaml"))),
+        };
+        if let Some(why) = taken_by_another(surface, &env, &path, holder.as_deref()) {
+            return Err(Failure::new(
+                StructuredError::new(Code::SpecConflict, why).suggest(&[]),
+            ));
+        }
+        // Mounts and contexts are told by the place of the file.
+        let looked = reading::text(surface.settings(), &path, self.content.as_bytes());
+        if validate::is_refused(&looked) {
+            return Err(refused(&looked.complaints));
+        }
+        let changed = write(&specs, &path, self.content.as_bytes())
+            .map_err(|error| Failure::fault(&format!("cannot write `{}`", path.display()), &error))?;
+        let was = before.and_then(|status| status.revision);
+        let wanted = looked
+            .desired
+            .as_ref()
+            .map(|desired| desired.revision.to_string());
+        let revision = taken(surface, &env, was.as_deref(), wanted.as_deref(), changed).await;
+        let alive = surface.is_alive();
+        let mut text = format!(
+            "{} {}",
+            if changed { "wrote" } else { "unchanged:" },
+            path.display()
+        );
+        let what = match (&revision, alive) {
+            (Some(_), _) => format!("; the controller works on environment {env}\n"),
+            (None, true) => format!("; the controller has not read it yet, environment {env}\n"),
+            (None, false) => format!(
+                "; no controller is running: nothing happens until one is started: {}\n",
+                surface.how_to_start()
+            ),
+        };
+        text.push_str(&what);
+        text.extend(looked.complaints.iter().map(line));
+        let step = NextStep::new(
+            "returns when it is ready or given up",
+            "argus_wait",
+            json!({ "environment": env }),
+        );
+        let told = Applied {
+            environment: env,
+            spec_path: path.display().to_string(),
+            changed,
+            taken: revision.is_some(),
+            revision,
+            warnings: looked.complaints,
+        };
+        let said = Said::new(told, text);
+        Ok(if alive { said.then(step) } else { said })
+    }
+}
+
+/// The revision that the controller wants once it has read the file.
+async fn taken(
+    surface: &Surface,
+    env: &str,
+    was: Option<&str>,
+    wanted: Option<&str>,
+    changed: bool,
+) -> Option<String> {
+    let deadline = clock::now() + TAKEN;
+    while surface.is_alive() {
+        let now = status::one(surface.state(), env)
+            .ok()?
+            .and_then(|status| status.revision);
+        // A comment makes no other revision; what reads the clock or counts makes one that is not known here.
+        let read = now.is_some() && (!changed || now.as_deref() != was || now.as_deref() == wanted);
+        if read {
+            return now;
+        }
+        if clock::now() >= deadline {
+            return None;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    None
+}
+
+fn refused(complaints: &[Complaint]) -> Failure {
+    let mistakes: Vec<&Complaint> = complaints.iter().filter(|it| it.is_error()).collect();
+    let mut message = format!(
+        "nothing is written: {} in it",
+        crate::cli::output::count(mistakes.len(), "mistake")
+    );
+    for mistake in mistakes.iter().take(20) {
+        message.push('\n');
+        message.push_str(line(mistake).trim_end());
+    }
+    let error = StructuredError::new(Code::SpecInvalid, message).details(json!({ "complaints": complaints }));
+    // What is in the folder is not what is wrong.
+    Failure::new(error.suggest(&[]))
+}

@@ -1,0 +1,448 @@
+//! What a model sees: tools that say what they do, and answers that are small and can be acted upon.
+
+use argus_crds::error::{ActionId, Code, StructuredError};
+use argus_crds::status::{
+    Condition, ControllerStatus, EnvironmentStatus, Phase, PortMapping, ServiceState, ServiceStatus, Truth,
+    WaitingOn,
+};
+use rmcp::model::CallToolResult;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cli::reading;
+use crate::settings::{Options, Settings, SpecOptions};
+
+/// A state directory without a controller.
+struct Stage {
+    dir: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new(statuses: &[EnvironmentStatus]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, specs) = (dir.path().join("state"), dir.path().join("specs"));
+        std::fs::create_dir_all(state.join("environments")).unwrap();
+        std::fs::create_dir_all(&specs).unwrap();
+        for status in statuses {
+            let path = state
+                .join("environments")
+                .join(format!("{}.json", status.environment));
+            std::fs::write(path, serde_json::to_vec(status).unwrap()).unwrap();
+        }
+        let controller = serde_json::to_vec(&ControllerStatus::default()).unwrap();
+        std::fs::write(state.join("controller.json"), controller).unwrap();
+        Self { dir }
+    }
+
+    fn surface(&self) -> Surface {
+        let options = Options {
+            state: Some(self.dir.path().join("state")),
+            ..Options::default()
+        };
+        let specs = SpecOptions {
+            specs: Some(self.dir.path().join("specs")),
+            ..SpecOptions::default()
+        };
+        Surface::there(Settings::resolve(&options, &specs).unwrap())
+    }
+
+    /// Calls a tool; a good answer is as its schema says.
+    async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
+        let entry = tools().iter().find(|entry| entry.described.name == tool).unwrap();
+        let arguments = arguments.as_object().cloned().unwrap();
+        let answer = (entry.call)(arguments, Call::unheard(self.surface())).await;
+        let told = answer.structured_content.clone().unwrap();
+        if answer.is_error == Some(false) {
+            conforms(tool, &told).unwrap();
+        } else {
+            serde_json::from_value::<StructuredError>(told).unwrap();
+        }
+        answer
+    }
+}
+
+fn conforms(tool: &str, told: &Value) -> Result<(), String> {
+    let entry = tools().iter().find(|entry| entry.described.name == tool);
+    let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
+    let schema = entry.described.output_schema.clone().unwrap();
+    let schema = Value::Object(std::sync::Arc::unwrap_or_clone(schema));
+    jsonschema::validate(&schema, told).map_err(|error| error.to_string())
+}
+
+fn text(answer: &CallToolResult) -> String {
+    json!(answer.content)[0]["text"].as_str().unwrap().to_owned()
+}
+
+/// All that a model may get to read of it, in characters.
+fn size(answer: &CallToolResult) -> usize {
+    let told = answer.structured_content.as_ref().unwrap().to_string();
+    told.chars().count() + text(answer).chars().count()
+}
+
+fn row(name: &str, state: ServiceState) -> ServiceStatus {
+    ServiceStatus {
+        name: name.to_owned(),
+        state,
+        container_id: Some("c".repeat(64)),
+        ..ServiceStatus::default()
+    }
+}
+
+fn environment(phase: Phase, services: Vec<ServiceStatus>) -> EnvironmentStatus {
+    let port = |(row, port): (&ServiceStatus, u16)| PortMapping {
+        service: row.name.clone(),
+        container_port: 8080,
+        protocol: "tcp".to_owned(),
+        original_port: port,
+        actual_port: port,
+        reassigned: false,
+        host: None,
+    };
+    EnvironmentStatus {
+        environment: "shop".to_owned(),
+        project: "shop".to_owned(),
+        revision: Some("a".repeat(64)),
+        observed_revision: Some("a".repeat(64)),
+        phase,
+        port_mappings: services.iter().zip(8080..).map(port).collect(),
+        services,
+        as_of: "2026-11-21T19:00:00Z".to_owned(),
+        ..EnvironmentStatus::default()
+    }
+}
+
+#[tokio::test]
+async fn a_healthy_environment_is_told_in_less_than_400_tokens() {
+    let services = ["db", "cache", "api", "worker", "web"].map(|name| row(name, ServiceState::Ready));
+    let stage = Stage::new(&[environment(Phase::Ready, services.to_vec())]);
+    let answer = stage.call("argus_status", json!({ "environment": "shop" })).await;
+    assert!(size(&answer) < 1_600, "{}: {answer:?}", size(&answer));
+    assert!(
+        text(&answer).contains("shop is Ready: 5/5 services ready"),
+        "{answer:?}"
+    );
+    assert!(
+        text(&answer).contains("web:8080 is at 127.0.0.1:8084"),
+        "{answer:?}"
+    );
+    let full = json!({ "environment": "shop", "detail": "full" });
+    let full = stage.call("argus_status", full).await.structured_content.unwrap();
+    assert_eq!(
+        full["full"][0]["services"][0]["name"], "db",
+        "all of it is had on request"
+    );
+}
+
+#[tokio::test]
+async fn a_failed_environment_is_told_with_its_cause_in_less_than_1500_tokens_however_much_is_wrong() {
+    let error = |service: &str| {
+        let tail = "\"panic\": cannot reach db:5432\n".repeat(150);
+        StructuredError::new(
+            Code::ContainerRestartExhausted,
+            "gave up after 3 restarts ".repeat(60),
+        )
+        .environment("shop")
+        .service(service)
+        .exit_code(3)
+        .tails("", &tail)
+    };
+    let names: Vec<String> = (0..100).map(|number| format!("service-{number:03}")).collect();
+    let failed = |name: &String| ServiceStatus {
+        restarts: 3,
+        waiting_on: Some(WaitingOn {
+            message: "a person is needed ".repeat(50),
+            ..WaitingOn::default()
+        }),
+        last_error: Some(error(name)),
+        ..row(name, ServiceState::Failed)
+    };
+    let mut status = environment(Phase::Failed, names.iter().map(failed).collect());
+    status.errors = names.iter().map(|name| error(name)).collect();
+    for mapping in &mut status.port_mappings {
+        (mapping.reassigned, mapping.original_port) = (true, 80);
+    }
+    status.conditions = vec![Condition {
+        kind: "Ready".to_owned(),
+        status: Truth::False,
+        reason: "Failed".to_owned(),
+        message: "waits ".repeat(500),
+        last_transition_time: "2026-11-21T19:00:00Z".to_owned(),
+    }];
+    let stage = Stage::new(&[status.clone()]);
+    let answer = stage.call("argus_status", json!({})).await;
+    let told = answer.structured_content.as_ref().unwrap();
+    let problem = &told["environments"][0]["problem"];
+    assert_eq!(problem["code"], "CONTAINER_RESTART_EXHAUSTED");
+    assert!(
+        problem["tail"]
+            .as_str()
+            .unwrap()
+            .ends_with("cannot reach db:5432"),
+        "{problem}"
+    );
+    assert!(!problem["remedies"].as_array().unwrap().is_empty(), "{problem}");
+    assert!(
+        text(&answer).contains("cannot reach db:5432"),
+        "who reads only the text knows as well"
+    );
+    let each = (told.to_string().chars().count(), text(&answer).chars().count());
+    assert!(each.0 < 6_000 && each.1 < 6_000, "{each:?}");
+    // As environments are: two services, one of them failed.
+    status.services.truncate(2);
+    status.errors.truncate(1);
+    status.port_mappings.truncate(2);
+    let stage = Stage::new(&[status]);
+    let answer = stage.call("argus_status", json!({ "environment": "shop" })).await;
+    assert!(size(&answer) < 6_000, "{}: {answer:?}", size(&answer));
+}
+
+#[tokio::test]
+async fn what_is_told_to_be_done_next_can_be_called() {
+    for phase in Phase::ALL {
+        for code in Code::ALL {
+            let mut status = environment(*phase, vec![row("api", ServiceState::Failed)]);
+            status.errors = vec![
+                StructuredError::new(*code, "x")
+                    .environment("shop")
+                    .service("api"),
+            ];
+            let steps = brief::Brief::of(&status).next();
+            for step in steps {
+                takes(&step.tool, &step.arguments).unwrap_or_else(|error| panic!("{step:?}: {error}"));
+            }
+        }
+    }
+    let stage = Stage::new(&[environment(Phase::Failed, vec![row("api", ServiceState::Failed)])]);
+    for (tool, arguments) in [
+        ("argus_status", json!({})),
+        ("argus_why", json!({ "environment": "shop" })),
+        (
+            "argus_events",
+            json!({ "environment": "shop", "types": ["restart"] }),
+        ),
+    ] {
+        let answer = stage.call(tool, arguments).await;
+        for step in answer.structured_content.unwrap()["nextSteps"]
+            .as_array()
+            .unwrap()
+        {
+            let name = step["tool"].as_str().unwrap();
+            takes(name, step["arguments"].as_object().unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_tool_says_what_it_is_for_and_what_it_takes() {
+    let names: Vec<&str> = tools()
+        .iter()
+        .map(|entry| entry.described.name.as_ref())
+        .collect();
+    for named in [
+        "preflight_check",
+        "reset_circuit",
+        "status",
+        "wait",
+        "explain",
+        "logs",
+        "events",
+        "apply",
+        "retry",
+        "hold",
+        "resume",
+        "rollback",
+        "fork",
+        "test",
+        "down",
+    ] {
+        assert!(names.contains(&format!("argus_{named}").as_str()), "{named}");
+    }
+    let mut words = INSTRUCTIONS.to_owned();
+    for entry in tools() {
+        let tool = json!(entry.described);
+        let about = tool["description"].as_str().unwrap();
+        assert!(about.len() > 80 && about.len() < 1_000, "{about}");
+        words.push_str(about);
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{tool}");
+        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        for (name, argument) in tool["inputSchema"]["properties"].as_object().unwrap() {
+            assert!(argument["description"].is_string(), "{}: {name}", tool["name"]);
+            // Not every model is shown all of JSON Schema.
+            assert!(
+                argument["type"].is_string() && argument.get("$ref").is_none(),
+                "{argument}"
+            );
+        }
+        let hints = &tool["annotations"];
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint"] {
+            assert!(hints[hint].is_boolean(), "{tool}");
+        }
+    }
+    let letters = |c: char| c.is_ascii_lowercase() || c == '_';
+    for word in words
+        .split(|c| !letters(c))
+        .filter(|word| word.starts_with("argus_"))
+    {
+        assert!(names.contains(&word), "`{word}` is spoken of and is no tool");
+    }
+    // What a model reads before it does anything; what clients alone read is not counted.
+    let read = |entry: &Entry| {
+        let tool = json!(entry.described);
+        tool["description"].to_string().len() + tool["inputSchema"].to_string().len()
+    };
+    let all: usize = tools().iter().map(read).sum();
+    assert!(all < 24_000, "{all}");
+}
+
+#[tokio::test]
+async fn arguments_that_are_none_are_told_with_those_that_there_are() {
+    let stage = Stage::new(&[environment(Phase::Ready, Vec::new())]);
+    for (tool, arguments, said) in [
+        ("argus_wait", json!({ "env": "shop" }), "`environment`"),
+        ("argus_wait", json!({ "for": "soon" }), "`ready`"),
+        (
+            "argus_test",
+            json!({ "action": "begin", "case": "x" }),
+            "`environment`",
+        ),
+        ("argus_preflight_check", json!({ "skip": ["disc"] }), "`disk`"),
+        ("argus_status", json!({ "environment": "shoop" }), "shop"),
+        ("argus_status", json!({ "environment": "../shop" }), "shop"),
+        ("argus_explain", json!({ "code": "NOPE" }), "PORT_CONFLICT"),
+        (
+            "argus_why",
+            json!({ "environment": "shop", "service": "x" }),
+            "it has none",
+        ),
+    ] {
+        let answer = stage.call(tool, arguments.clone()).await;
+        assert_eq!(answer.is_error, Some(true), "{tool} {arguments}");
+        assert!(
+            text(&answer).contains(said),
+            "{tool} {arguments}: {}",
+            text(&answer)
+        );
+    }
+}
+
+#[tokio::test]
+async fn alone_it_looks_and_says_what_it_needs_to_act() {
+    let stage = Stage::new(&[environment(Phase::Ready, Vec::new())]);
+    for tool in ["argus_status", "argus_validate", "argus_explain", "argus_events"] {
+        assert_eq!(stage.call(tool, json!({})).await.is_error, Some(false), "{tool}");
+    }
+    let shop = json!({ "environment": "shop" });
+    for tool in [
+        "argus_retry",
+        "argus_hold",
+        "argus_resume",
+        "argus_cancel",
+        "argus_rollback",
+        "argus_fork",
+        "argus_down",
+        "argus_wait",
+        "argus_reset_circuit",
+    ] {
+        let answer = stage.call(tool, shop.clone()).await;
+        assert_eq!(answer.is_error, Some(true), "{tool}");
+        assert!(
+            text(&answer).contains("argus run --specs"),
+            "{tool}: {}",
+            text(&answer)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_written_when_it_is_right_and_only_then() {
+    let stage = Stage::new(&[]);
+    let specs = stage.dir.path().join("specs");
+    let wrong = "version: \"1\"\nproject: { name: shop }\nservices: { web: { image: \"x:1\" } }\n";
+    let answer = stage.call("argus_apply", json!({ "content": wrong })).await;
+    let error = answer.structured_content.unwrap();
+    assert_eq!(error["code"], "SPEC_INVALID");
+    assert_eq!(error["details"]["complaints"][0]["place"]["line"], 3, "{error}");
+    assert!(error["details"]["complaints"][0]["hint"].is_string(), "{error}");
+    assert_eq!(std::fs::read_dir(&specs).unwrap().count(), 0);
+    for name in [
+        "../shop.e2e.yaml",
+        "/tmp/shop.e2e.yaml",
+        "shop.yaml",
+        "a/b/e2e.yaml",
+    ] {
+        let answer = stage
+            .call("argus_apply", json!({ "content": spec::SMALL, "name": name }))
+            .await;
+        assert_eq!(answer.is_error, Some(true), "{name}");
+    }
+    assert_eq!(std::fs::read_dir(&specs).unwrap().count(), 0);
+    let answer = stage.call("argus_apply", json!({ "content": spec::SMALL })).await;
+    assert_eq!(answer.is_error, Some(false), "{answer:?}");
+    assert_eq!(
+        std::fs::read_to_string(specs.join("shop.e2e.yaml")).unwrap(),
+        spec::SMALL
+    );
+    let again = stage.call("argus_apply", json!({ "content": spec::SMALL })).await;
+    assert_eq!(again.structured_content.unwrap()["changed"], false);
+    let other = spec::SMALL.replace("name: shop}", "name: other}");
+    let onto = json!({ "content": other, "name": "shop.e2e.yaml" });
+    let answer = stage.call("argus_apply", onto).await;
+    assert_eq!(
+        answer.structured_content.unwrap()["code"],
+        "SPEC_CONFLICT",
+        "it would remove `shop`"
+    );
+}
+
+#[test]
+fn the_file_that_is_shown_to_models_is_taken() {
+    let stage = Stage::new(&[]);
+    let looked = reading::text(
+        stage.surface().settings(),
+        std::path::Path::new("e2e.yaml"),
+        spec::SMALL.as_bytes(),
+    );
+    assert!(
+        looked.desired.is_some() && looked.complaints.is_empty(),
+        "{looked:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_the_page_shows_is_what_is_answered() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mcp.md")).unwrap();
+    let mut shown = 0;
+    for block in page.split("```json").skip(1) {
+        let (head, rest) = block.split_once('\n').unwrap();
+        let body: Value = serde_json::from_str(rest.split("```").next().unwrap()).unwrap();
+        let tool = head.trim();
+        if tool.is_empty() {
+            continue;
+        }
+        shown += 1;
+        if let Some(arguments) = body.get("arguments").filter(|_| body.get("nextSteps").is_none()) {
+            takes(tool, arguments.as_object().unwrap()).unwrap_or_else(|error| panic!("{body}: {error}"));
+        } else if body.get("suggestedActions").is_some() {
+            let error: StructuredError = serde_json::from_value(body.clone()).unwrap();
+            let remedies = error.suggested_actions.iter().map(|action: &ActionId| {
+                action.remedy(error.environment.as_deref(), error.service.as_deref())
+            });
+            assert_eq!(
+                error.remedies,
+                remedies.collect::<Vec<_>>(),
+                "the page's remedies are those that are told"
+            );
+        } else {
+            conforms(tool, &body).unwrap_or_else(|error| panic!("{body}: {error}"));
+        }
+    }
+    assert!(shown > 3, "{shown}");
+    for entry in tools() {
+        assert!(
+            page.contains(&format!("`{}`", entry.described.name)),
+            "{}",
+            entry.described.name
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! The table of tools: each is the type of its arguments.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use rmcp::handler::server::tool::schema_for_output;
+use rmcp::model::{CallToolResult, JsonObject, Tool as Described, ToolAnnotations};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::answer::{self, Answer, Said};
+use super::call::Call;
+use super::{act, check, events, explain, look, spec, status, wait, why};
+use crate::exit::Failure;
+
+/// What a call does to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing.
+    Looks,
+    /// It adds or lets go on; again it does nothing more.
+    Adds,
+    /// It adds something else each time.
+    AddsAgain,
+    /// It ends or replaces what is there; again it does nothing more.
+    Replaces,
+}
+
+/// A tool: the type of its arguments, and what is done with them.
+pub(super) trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// Its name for people.
+    const TITLE: &'static str;
+    /// What it does and when to call it, for the model.
+    const ABOUT: &'static str;
+    /// What a call does to the world.
+    const EFFECT: Effect;
+    /// What it answers.
+    type Told: Serialize + JsonSchema + 'static;
+
+    /// Does it.
+    fn call(self, call: Call) -> impl Future<Output = Result<Said<Self::Told>, Failure>> + Send;
+}
+
+type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
+
+/// A tool as the server has it.
+pub(super) struct Entry {
+    /// As clients see it.
+    pub(super) described: Described,
+    /// Reads the arguments, does it, and tells.
+    pub(super) call: fn(JsonObject, Call) -> Work,
+}
+
+/// All tools, the ones to begin with first.
+pub(super) fn all() -> Vec<Entry> {
+    vec![
+        entry::<status::Status>(),
+        entry::<wait::Wait>(),
+        entry::<spec::Apply>(),
+        entry::<spec::Validate>(),
+        entry::<why::Why>(),
+        entry::<look::Evidence>(),
+        entry::<look::Logs>(),
+        entry::<events::Events>(),
+        entry::<explain::Explain>(),
+        entry::<check::Preflight>(),
+        entry::<act::Retry>(),
+        entry::<check::ResetCircuit>(),
+        entry::<check::Orphans>(),
+        entry::<act::Test>(),
+        entry::<act::Hold>(),
+        entry::<act::Resume>(),
+        entry::<act::Cancel>(),
+        entry::<act::Rollback>(),
+        entry::<act::Fork>(),
+        entry::<act::Down>(),
+    ]
+}
+
+fn entry<T: Tool>() -> Entry {
+    let takes = takes::<T>();
+    let gives = schema_for_output::<Answer<T::Told>>();
+    let described = Described::new(T::NAME, T::ABOUT, takes)
+        .with_title(T::TITLE)
+        .with_raw_output_schema(gives)
+        .with_annotations(annotations(T::EFFECT));
+    Entry {
+        described,
+        call: |arguments, call| Box::pin(carried_out::<T>(arguments, call)),
+    }
+}
+
+/// Without references and without `null` beside a type: some models are shown less than all of JSON Schema.
+fn takes<T: Tool>() -> Arc<JsonObject> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.as_object().cloned().unwrap_or_default();
+    for told in ["$schema", "title", "description"] {
+        schema.remove(told);
+    }
+    // An object without properties is one, too.
+    schema.entry("properties").or_insert_with(|| json!({}));
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (_, property) in properties.into_iter().flatten() {
+        let types = property["type"].as_array().cloned().unwrap_or_default();
+        if let Some(one) = types.into_iter().find(|kind| kind != "null") {
+            property["type"] = one;
+        }
+    }
+    Arc::new(schema)
+}
+
+fn annotations(effect: Effect) -> ToolAnnotations {
+    // All that it touches is the engine and the folders of this controller.
+    let hints = ToolAnnotations::new().open_world(false);
+    match effect {
+        Effect::Looks => hints.read_only(true).destructive(false).idempotent(true),
+        Effect::Adds => hints.read_only(false).destructive(false).idempotent(true),
+        Effect::AddsAgain => hints.read_only(false).destructive(false).idempotent(false),
+        Effect::Replaces => hints.read_only(false).destructive(true).idempotent(true),
+    }
+}
+
+async fn carried_out<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {
+    let read: T = match serde_json::from_value(Value::Object(arguments)) {
+        Ok(read) => read,
+        Err(error) => {
+            let takes = Value::Object(Arc::unwrap_or_clone(takes::<T>()));
+            return answer::not_so(T::NAME, &error.to_string(), &takes);
+        }
+    };
+    match Box::pin(read.call(call)).await {
+        Ok(said) => answer::good(said),
+        Err(failure) => answer::bad(failure),
+    }
+}

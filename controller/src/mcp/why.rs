@@ -1,0 +1,51 @@
+//! `argus_why`: the chain of causes.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::answer::{NextStep, Said};
+use super::call::Call;
+use super::look::Evidence;
+use super::tool::{Effect, Tool};
+use crate::cli::{target, why};
+use crate::exit::Failure;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Why {
+    /// Environment, or ENVIRONMENT/SERVICE
+    environment: String,
+    /// Service; all that are not ready without
+    service: Option<String>,
+}
+
+impl Tool for Why {
+    const NAME: &'static str = "argus_why";
+    const TITLE: &'static str = "Why something is as it is";
+    const ABOUT: &'static str = "Tells why an environment or a service is not ready, or was restarted, as one chain of causes: what is, \
+what it waits for, what failed, how that run ended and what it wrote last; and what to do. Call it when `argus_status` or `argus_wait` \
+shows anything but Ready.";
+    const EFFECT: Effect = Effect::Looks;
+    type Told = why::Told;
+
+    async fn call(self, call: Call) -> Result<Said<why::Told>, Failure> {
+        let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
+        let status = call.surface.environment(&env)?;
+        let told = why::told(call.surface.state(), &status, service.as_deref())?;
+        let text = anstream::adapter::strip_str(&why::text(&told)).to_string();
+        let mut next: Vec<NextStep> = Vec::new();
+        if let Some((service, run)) = told.run() {
+            let run = json!({ "environment": env, "service": service, "run": run });
+            next.push(NextStep::new("all that this run left", Evidence::NAME, run));
+        }
+        for remedy in told.remedies() {
+            let Some(mcp) = &remedy.mcp else { continue };
+            let step = NextStep::of(&remedy.summary, mcp);
+            if next.len() < 5 && !next.contains(&step) {
+                next.push(step);
+            }
+        }
+        Ok(Said { told, text, next })
+    }
+}

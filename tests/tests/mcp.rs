@@ -1,0 +1,16 @@
+//! What an agent holds: the official Python client drives every tool over every transport, against a real controller.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot look ends with a message"
+)]
+
+#[path = "mcp/agent.rs"]
+mod agent;
+
+#[path = "mcp/alone.rs"]
+mod alone;
+#[path = "mcp/recovery.rs"]
+mod recovery;
+#[path = "mcp/tour.rs"]
+mod tour;

@@ -1,0 +1,93 @@
+"""Drives the MCP server of Argus with the official Python client, as a script of steps on stdin tells.
+
+{"stdio": [PROGRAM, ARGUMENT...]} or {"http": URL, "token": TOKEN, "socket": PATH}, "mode": "auto" or "legacy", and "steps":
+{"tools": true} | {"call": NAME, "arguments": {...}, "progress": bool, "cancel": SECONDS} | {"resources": true} | {"read": URI}
+
+Prints a list with one answer a step. What a tool answers is validated against the schema that it publishes.
+"""
+
+import json
+import os
+import sys
+
+import anyio
+import httpx2
+import jsonschema
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+
+def plain(model):
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+async def call(client, schemas, step):
+    heard = []
+
+    async def hear(progress, total, message):
+        heard.append({"progress": progress, "total": total, "message": message})
+
+    arguments = step.get("arguments", {})
+    listener = hear if step.get("progress") else None
+    with anyio.move_on_after(step.get("cancel", 600)) as scope:
+        result = plain(await client.call_tool(step["call"], arguments, progress_callback=listener))
+    if scope.cancelled_caught:
+        return {"cancelled": True, "heard": heard}
+    if not result.get("isError"):
+        # The client has done so, too; this one says where.
+        jsonschema.validate(result["structuredContent"], schemas[step["call"]])
+    return {"result": result, "heard": heard}
+
+
+async def answer(client, schemas, step):
+    try:
+        if "call" in step:
+            return await call(client, schemas, step)
+        if "read" in step:
+            return plain(await client.read_resource(step["read"]))
+        if "resources" in step:
+            found = plain(await client.list_resources())
+            found["templates"] = plain(await client.list_resource_templates())
+            return found
+        return {"tools": [plain(tool) for tool in (await client.list_tools()).tools]}
+    except Exception as error:  # noqa: BLE001 - the test looks at it
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+async def run(client, script):
+    async with client:
+        tools = (await client.list_tools()).tools
+        schemas = {}
+        for tool in tools:
+            for schema in (tool.input_schema, tool.output_schema):
+                jsonschema.Draft202012Validator.check_schema(schema)
+            schemas[tool.name] = tool.output_schema
+        answers = [await answer(client, schemas, step) for step in script["steps"]]
+        about = {"server": plain(client.server_info), "version": client.protocol_version}
+        about["instructions"] = client.instructions
+        return {"about": about, "answers": answers}
+
+
+async def main():
+    script = json.load(sys.stdin)
+    mode = script.get("mode", "auto")
+    if "stdio" in script:
+        program, *arguments = script["stdio"]
+        # The client passes few variables on; the server is to see what we see.
+        server = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
+        told = await run(Client(stdio_client(server), mode=mode), script)
+    else:
+        token = script.get("token")
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        socket = script.get("socket")
+        transport = httpx2.AsyncHTTPTransport(uds=socket) if socket else None
+        async with httpx2.AsyncClient(headers=headers, timeout=600, transport=transport) as http:
+            told = await run(Client(streamable_http_client(script["http"], http_client=http), mode=mode), script)
+    json.dump(told, sys.stdout)
+
+
+try:
+    anyio.run(main)
+except* Exception as group:  # noqa: BLE001 - the test looks at it
+    json.dump({"refused": repr(group.exceptions)}, sys.stdout)

@@ -1,0 +1,153 @@
+//! An agent that knows nothing but the tools finds out what is wrong, mends it, and goes on.
+
+use argus_tests::stage::IMAGE;
+use serde_json::{Value, json};
+
+use crate::agent::{Over, Stage, error, size, told};
+
+/// `api` needs a variable, says so on stderr, and ends.
+fn spec(name: &str, variable: &str) -> String {
+    format!(
+        r#"version: "1"
+project: {{ name: {name} }}
+resilience: {{ container: {{ maxRestarts: 1, restartDelay: 500ms }} }}
+services:
+  web:
+    image: {IMAGE}
+    container:
+      name: {name}-web
+      healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 2s, retries: 20 }}
+  api:
+    image: busybox:local
+    command: ["sh", "-c", 'test -n "$DATABASE_URL" || {{ echo cannot find DATABASE_URL >&2; exit 3; }}; exec sleep 1000']
+    container:
+      name: {name}-api
+      environment: {{ {variable} }}
+      healthcheck: {{ type: exec, command: ["true"], interval: 500ms, timeout: 2s, retries: 20 }}
+"#
+    )
+}
+
+#[test]
+fn what_failed_is_found_out_and_mended_over_every_transport() {
+    let stage = Stage::start();
+    for (over, name) in [(Over::Stdio, "mend-stdio"), (Over::Http, "mend-http")] {
+        let env = json!({ "environment": name });
+        let broken = json!({ "content": spec(name, "OTHER: x") });
+        let answers = stage.ask(
+            over,
+            &[
+                json!({ "call": "argus_apply", "arguments": broken }),
+                json!({ "call": "argus_wait", "arguments": env, "progress": true }),
+                json!({ "call": "argus_status", "arguments": env }),
+                json!({ "call": "argus_why", "arguments": env }),
+                json!({ "call": "argus_evidence", "arguments": { "environment": name, "service": "api" } }),
+                json!({ "resources": true }),
+            ],
+        );
+        let results: Vec<&Value> = answers.iter().map(|answer| &answer["result"]).collect();
+        assert_eq!(told(results[0])["taken"], true);
+        let given_up = error(results[1]);
+        assert_eq!(given_up["environment"], name, "{given_up:#}");
+        assert!(
+            !answers[1]["heard"].as_array().expect("a list").is_empty(),
+            "it told how it goes"
+        );
+
+        let status = told(results[2]);
+        assert!(size(results[2]) < 6_000, "{}: {status:#}", size(results[2]));
+        let problem = &status["environments"][0]["problem"];
+        assert_eq!(problem["service"], "api", "{status:#}");
+        assert_eq!(problem["exitCode"], 3, "{status:#}");
+        assert!(
+            problem["tail"].to_string().contains("cannot find DATABASE_URL"),
+            "{status:#}"
+        );
+        assert!(
+            !problem["remedies"].as_array().expect("a list").is_empty(),
+            "{status:#}"
+        );
+        let words = results[2]["content"][0]["text"].to_string();
+        assert!(
+            words.contains("cannot find DATABASE_URL") && words.contains("next: "),
+            "{words}"
+        );
+
+        assert!(
+            told(results[3])["chains"].to_string().contains("exit code 3"),
+            "{:#}",
+            results[3]
+        );
+        assert!(
+            told(results[4])["stderr"]
+                .to_string()
+                .contains("cannot find DATABASE_URL"),
+            "{:#}",
+            results[4]
+        );
+        let evidence = format!("argus://evidence/{name}/api/1");
+        assert!(
+            answers[5]["resources"].to_string().contains(&evidence),
+            "{:#}",
+            answers[5]
+        );
+
+        follow(&stage, over, status);
+        follow(&stage, over, told(results[3]));
+
+        // Trying again without mending fails again, and that is heard of the new runs, not of the old ones.
+        let before = failures(&stage, name);
+        retry(&stage, over, name);
+        assert!(
+            failures(&stage, name) > before,
+            "what was waited for is the new run's failure"
+        );
+
+        let mended = json!({ "content": spec(name, "DATABASE_URL: \"db://x\"") });
+        let answers = stage.ask(
+            over,
+            &[
+                json!({ "call": "argus_apply", "arguments": mended }),
+                json!({ "call": "argus_wait", "arguments": env }),
+                json!({ "read": evidence }),
+                json!({ "call": "argus_down", "arguments": env }),
+            ],
+        );
+        assert_eq!(told(&answers[0]["result"])["changed"], true);
+        let ready = told(&answers[1]["result"]);
+        assert_eq!(ready["environments"][0]["phase"], "Ready", "{ready:#}");
+        let kept = answers[2]["contents"][0]["text"].as_str().unwrap_or_default();
+        assert!(kept.contains("cannot find DATABASE_URL"), "{:#}", answers[2]);
+        told(&answers[3]["result"]);
+    }
+}
+
+/// Tries again and waits, without a pause between.
+fn retry(stage: &Stage, over: Over, name: &str) {
+    let env = json!({ "environment": name });
+    let steps = ["argus_retry", "argus_wait"].map(|tool| json!({ "call": tool, "arguments": env }));
+    let answers = stage.ask(over, &steps);
+    told(&answers[0]["result"]);
+    error(&answers[1]["result"]);
+}
+
+/// The runs of `api` that failed, by what is kept of them.
+fn failures(stage: &Stage, name: &str) -> usize {
+    let kept = stage.argus.state.join("private/evidence").join(name).join("api");
+    std::fs::read_dir(kept).expect("evidence").count()
+}
+
+/// Calls what an answer says can be called next, as it stands.
+fn follow(stage: &Stage, over: Over, told: &Value) {
+    let steps = told["nextSteps"].as_array().expect("a list");
+    assert!(!steps.is_empty(), "{told:#}");
+    for step in steps {
+        let tool = step["tool"].as_str().expect("a name");
+        if matches!(tool, "argus_retry" | "argus_rollback" | "argus_wait") {
+            // What is looked at next would not be as it was.
+            continue;
+        }
+        let result = stage.call(over, tool, &step["arguments"]);
+        assert_eq!(result["isError"], false, "{step:#}: {result:#}");
+    }
+}

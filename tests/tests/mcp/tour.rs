@@ -1,0 +1,331 @@
+//! Every tool, over every transport.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use argus_tests::stage::{LIMIT, shop};
+use argus_tests::{http, wait};
+use serde_json::{Value, json};
+
+use crate::agent::{Over, Stage, error, size, told};
+
+#[test]
+fn every_tool_works_over_stdio() {
+    tour(&Stage::start(), Over::Stdio, "tour-stdio", 18_600);
+}
+
+#[test]
+fn every_tool_works_over_http() {
+    tour(&Stage::start(), Over::Http, "tour-http", 18_610);
+}
+
+#[test]
+fn on_the_socket_no_token_is_needed_and_on_the_address_one_is() {
+    let stage = Stage::start();
+    let steps = [json!({ "call": "argus_status" })];
+    let answers = stage.ask(Over::Socket, &steps);
+    assert_eq!(told(&answers[0]["result"])["controller"]["alive"], true);
+    let mut script = stage.script(Over::Http, &steps);
+    // As clients spoke before there were requests without a session.
+    script["mode"] = json!("legacy");
+    let answers = stage.run(&script);
+    assert_eq!(
+        told(&answers["answers"][0]["result"])["controller"]["alive"],
+        true
+    );
+    for token in [Value::Null, json!("another")] {
+        script["token"] = token;
+        let refused = stage.run(&script);
+        assert!(refused["refused"].is_string(), "{refused:#}");
+    }
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused_in_words() {
+    let stage = Stage::start();
+    let long = vec![b' '; 4 * 1024 * 1024 + 1];
+    let socket = stage.argus.state.join("private/argus.sock");
+    let answer = http::request(&socket, "POST", "/mcp", "application/json", &long, LIMIT).expect("an answer");
+    assert_eq!(answer.status, 413, "{answer:?}");
+    assert_eq!(answer.json()["code"], "PREREQ_MISSING", "{answer:?}");
+}
+
+#[test]
+fn a_controller_that_stops_waits_for_no_agent() {
+    let stage = Stage::start();
+    stage.argus.write_spec("e2e.yaml", &shop("stopped", 18_630, "hi"));
+    stage.argus.wait_ready("stopped", LIMIT);
+    let env = json!({ "environment": "stopped" });
+    let later = json!({ "environment": "stopped", "for": "gone", "timeoutSeconds": 300 });
+    let steps = [
+        json!({ "call": "argus_hold", "arguments": env }),
+        json!({ "call": "argus_wait", "arguments": later, "cancel": 30 }),
+    ];
+    let script = stage.script(Over::Http, &steps);
+    std::thread::scope(|scope| {
+        let agent = scope.spawn(|| stage.run(&script));
+        // What comes after that is the wait.
+        stage
+            .argus
+            .wait_status("stopped", LIMIT, "is held", |now| now["phase"] == "Held");
+        let (took, status) = wait::timed(|| stage.argus.stop());
+        assert!(
+            status.success() && took < Duration::from_secs(10),
+            "{status:?} after {took:?}"
+        );
+        agent.join().expect("the agent ends");
+    });
+}
+
+#[test]
+fn a_call_that_is_cancelled_ends_and_the_next_is_answered() {
+    let stage = Stage::start();
+    stage
+        .argus
+        .write_spec("e2e.yaml", &shop("cancelled", 18_620, "hi"));
+    let later = json!({ "environment": "cancelled", "for": "gone", "timeoutSeconds": 300 });
+    for over in [Over::Stdio, Over::Http] {
+        let (took, answers) = wait::timed(|| {
+            stage.ask(
+                over,
+                &[
+                    json!({ "call": "argus_wait", "arguments": later, "progress": true, "cancel": 3 }),
+                    json!({ "call": "argus_status" }),
+                ],
+            )
+        });
+        assert_eq!(answers[0]["cancelled"], true, "{answers:#?}");
+        told(&answers[1]["result"]);
+        assert!(took < Duration::from_secs(60), "{took:?}");
+    }
+}
+
+/// A good answer of a step.
+fn good(answer: &Value) -> &Value {
+    told(&answer["result"])
+}
+
+/// Each step with what has to be so of its answer.
+type Step = (&'static str, Value, fn(&Value));
+
+/// The arguments that name the environment, with more.
+fn of(name: &str, more: &Value) -> Value {
+    let mut all = json!({ "environment": name });
+    for (key, value) in more.as_object().expect("an object") {
+        all[key] = value.clone();
+    }
+    all
+}
+
+/// An environment is made and waited for.
+fn making(name: &str, port: u16) -> Vec<Step> {
+    let env = json!({ "environment": name });
+    vec![
+        ("argus_preflight_check", json!({ "skip": ["images"] }), |answer| {
+            let report = good(answer);
+            assert_ne!(report["overall"], "unhealthy", "{report:#}");
+            let images = report["checks"].as_array().expect("a list").iter();
+            let skipped = images.filter(|check| check["result"] == "skipped" && check["name"] == "images");
+            assert_eq!(skipped.count(), 1, "{report:#}");
+        }),
+        (
+            "argus_apply",
+            json!({ "content": shop(name, port, "hello") }),
+            |answer| {
+                let applied = good(answer);
+                assert_eq!(
+                    (&applied["changed"], &applied["taken"]),
+                    (&json!(true), &json!(true)),
+                    "{applied:#}"
+                );
+                assert_eq!(applied["nextSteps"][0]["tool"], "argus_wait");
+            },
+        ),
+        ("argus_wait", env.clone(), |answer| {
+            assert_eq!(good(answer)["environments"][0]["phase"], "Ready");
+            let heard = answer["heard"].as_array().expect("a list");
+            assert!(heard.len() > 1, "it told how it goes: {heard:?}");
+            let grows = |pair: &[Value]| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64();
+            assert!(heard.windows(2).all(grows), "{heard:?}");
+        }),
+        ("argus_status", env.clone(), |answer| {
+            let status = good(answer);
+            let brief = &status["environments"][0];
+            assert_eq!(
+                (&brief["ready"], &brief["services"]),
+                (&json!(3), &json!(3)),
+                "{status:#}"
+            );
+            assert!(brief["endpoints"]["web:8080"].is_string(), "{status:#}");
+            assert!(
+                size(&answer["result"]) < 1_600,
+                "{}: {status:#}",
+                size(&answer["result"])
+            );
+        }),
+        ("argus_status", of(name, &json!({ "detail": "full" })), |answer| {
+            assert_eq!(good(answer)["full"][0]["phase"], "Ready");
+        }),
+    ]
+}
+
+/// It is looked at.
+fn looking(name: &str) -> Vec<Step> {
+    let env = json!({ "environment": name });
+    vec![
+        ("argus_validate", json!({}), |answer| {
+            assert_eq!(good(answer)["accepted"], true);
+        }),
+        ("argus_validate", json!({ "content": "services: [" }), |answer| {
+            let file = &good(answer)["files"][0];
+            assert!(file["complaints"][0]["place"]["line"].is_u64(), "{file:#}");
+        }),
+        ("argus_why", env.clone(), |answer| {
+            assert_eq!(good(answer)["phase"], "Ready");
+        }),
+        (
+            "argus_logs",
+            of(name, &json!({ "service": "web", "tail": 5 })),
+            |answer| {
+                assert!(good(answer)["lines"].is_array());
+            },
+        ),
+        (
+            "argus_evidence",
+            of(name, &json!({ "service": "web" })),
+            |answer| {
+                let message = error(&answer["result"])["message"].to_string();
+                assert!(message.contains("nothing is kept"), "{message}");
+            },
+        ),
+        (
+            "argus_events",
+            of(name, &json!({ "types": ["phase"] })),
+            |answer| {
+                let events = good(answer)["events"].as_array().expect("a list");
+                assert!(events.iter().any(|event| event["to"] == "Ready"), "{events:?}");
+            },
+        ),
+        ("argus_explain", json!({ "code": "PORT_CONFLICT" }), |answer| {
+            assert_eq!(good(answer)["meaning"]["retryable"], true);
+        }),
+        ("argus_reset_circuit", json!({}), |answer| {
+            assert_eq!(good(answer)["changed"], false);
+        }),
+        ("argus_orphans", json!({}), |answer| {
+            assert!(good(answer)["orphans"].is_array());
+        }),
+    ]
+}
+
+/// Something is done with it, and it is removed.
+fn acting(name: &str) -> Vec<Step> {
+    let env = json!({ "environment": name });
+    let copy = format!("{name}-copy");
+    let gone = json!({ "environment": copy, "for": "gone" });
+    vec![
+        (
+            "argus_test",
+            of(name, &json!({ "action": "begin", "case": "one" })),
+            |answer| {
+                assert_eq!(good(answer)["nextSteps"][0]["arguments"]["action"], "end");
+            },
+        ),
+        (
+            "argus_test",
+            of(name, &json!({ "action": "end", "case": "one" })),
+            |answer| {
+                assert_eq!(good(answer)["answer"]["restartsDuringRun"], 0);
+            },
+        ),
+        (
+            "argus_hold",
+            of(name, &json!({ "forSeconds": 600, "reason": "to look" })),
+            |answer| {
+                assert_eq!(good(answer)["nextSteps"][0]["tool"], "argus_resume");
+            },
+        ),
+        ("argus_resume", env.clone(), |answer| {
+            assert_eq!(good(answer)["verb"], "resume");
+        }),
+        ("argus_wait", env.clone(), |answer| {
+            assert_eq!(good(answer)["environments"][0]["phase"], "Ready");
+        }),
+        ("argus_retry", env.clone(), |answer| {
+            assert_eq!(good(answer)["verb"], "retry");
+        }),
+        ("argus_rollback", env.clone(), |answer| {
+            error(&answer["result"]);
+        }),
+        ("argus_fork", of(name, &json!({ "to": copy })), |answer| {
+            assert!(
+                good(answer)["answer"].to_string().ends_with("-copy\""),
+                "{answer:#}"
+            );
+        }),
+        ("argus_wait", json!({ "environment": copy }), |answer| {
+            let copy = &good(answer)["environments"][0];
+            assert_eq!(copy["phase"], "Ready");
+            assert!(
+                copy["moved"][0].is_string(),
+                "it is on another port, and says so: {copy:#}"
+            );
+        }),
+        ("argus_down", json!({ "environment": copy }), |answer| {
+            assert_eq!(good(answer)["verb"], "down");
+        }),
+        ("argus_wait", gone, |answer| {
+            assert_eq!(good(answer)["environments"], json!([]));
+        }),
+        ("argus_cancel", env.clone(), |answer| {
+            assert_eq!(good(answer)["verb"], "cancel");
+        }),
+        ("argus_status", json!({}), |answer| {
+            assert_eq!(good(answer)["environments"][0]["phase"], "Held");
+        }),
+        ("argus_resume", env.clone(), |answer| {
+            assert_eq!(good(answer)["verb"], "resume");
+        }),
+        ("argus_down", env.clone(), |answer| {
+            assert_eq!(good(answer)["verb"], "down");
+        }),
+    ]
+}
+
+fn tour(stage: &Stage, over: Over, name: &str, port: u16) {
+    let steps: Vec<Step> = [making(name, port), looking(name), acting(name)].concat();
+    let mut script: Vec<Value> = steps
+        .iter()
+        .map(|(tool, arguments, _)| json!({ "call": tool, "arguments": arguments, "progress": *tool == "argus_wait" }))
+        .collect();
+    script.push(json!({ "tools": true }));
+    script.push(json!({ "resources": true }));
+    script.push(json!({ "read": "argus://controller" }));
+    let answers = stage.ask(over, &script);
+    for ((tool, arguments, check), answer) in steps.iter().zip(&answers) {
+        assert!(answer["error"].is_null(), "{tool} {arguments}: {answer:#}");
+        check(answer);
+    }
+    let [tools, resources, controller] = &answers[steps.len()..] else {
+        panic!("three more answers");
+    };
+    let published: BTreeSet<&str> = tools["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    let called: BTreeSet<&str> = steps.iter().map(|(tool, ..)| *tool).collect();
+    assert_eq!(published, called, "every tool is called");
+    assert_eq!(resources["resources"][0]["uri"], "argus://controller");
+    assert_eq!(
+        resources["templates"]["resourceTemplates"][0]["uriTemplate"],
+        "argus://environments/{environment}"
+    );
+    let text = controller["contents"][0]["text"].as_str().unwrap_or_default();
+    let status: Value = serde_json::from_str(text).expect("a document");
+    assert_eq!(
+        status["controller"],
+        stage.argus.controller_status()["controller"]
+    );
+}
