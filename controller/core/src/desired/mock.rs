@@ -53,7 +53,7 @@ pub(super) fn of(
     }
     let made = match &mock.image {
         Some(written) => of_image(name, mock, written, &path, identity, site, peers, to),
-        None => of_ours(name, mock, site),
+        None => Some(of_ours(name, mock, site)),
     };
     let (made, checked) = (made?, checked?);
     let container_name = format!("{}-mock-{checked}", identity.env);
@@ -138,7 +138,7 @@ fn of_image(
 }
 
 /// This program in an image of its own, which reads what to answer from a file: other answers are no other container.
-fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Option<Made> {
+fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Made {
     let contents = site.build_digests.get(name).cloned();
     let digest = contents.unwrap_or_else(|| hash_of(&site.own_image));
     let short: String = digest.as_str().chars().take(12).collect();
@@ -155,7 +155,7 @@ fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Option<Made> {
         });
     }
     let port = mock.container_port.unwrap_or(mock.port);
-    Some(Made {
+    Made {
         image: Image::Built(Build {
             tag: format!("argus/mock:{short}"),
             context: site.own_image.clone(),
@@ -181,5 +181,5 @@ fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Option<Made> {
             path: CONFIG.to_owned(),
             text: MockConfig::new(name, served, document).to_json(),
         }),
-    })
+    }
 }
