@@ -1,5 +1,6 @@
 //! What a model sees: tools that say what they do, and answers that are small and can be acted upon.
 
+use argus_crds::complaint::Complaint;
 use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{
     Condition, ControllerStatus, EnvironmentStatus, Phase, PortMapping, ServiceState, ServiceStatus, Truth,
@@ -418,6 +419,12 @@ async fn what_the_page_shows_is_what_is_answered() {
         let body: Value = serde_json::from_str(rest.split("```").next().unwrap()).unwrap();
         let tool = head.trim();
         if tool.is_empty() {
+            // How clients are set up, or a mistake in a file.
+            let mistake = body.get("severity").is_some();
+            assert!(
+                !mistake || serde_json::from_value::<Complaint>(body.clone()).is_ok(),
+                "{body}"
+            );
             continue;
         }
         shown += 1;
