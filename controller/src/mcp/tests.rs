@@ -53,9 +53,8 @@ impl Stage {
         let arguments = arguments.as_object().cloned().unwrap();
         let answer = (entry.call)(arguments, Call::unheard(self.surface())).await;
         let told = answer.structured_content.clone().unwrap();
-        if answer.is_error == Some(false) {
-            conforms(tool, &told).unwrap();
-        } else {
+        conforms(tool, &told).unwrap();
+        if answer.is_error == Some(true) {
             serde_json::from_value::<StructuredError>(told).unwrap();
         }
         answer
@@ -294,6 +293,36 @@ fn every_tool_says_what_it_is_for_and_what_it_takes() {
     };
     let all: usize = tools().iter().map(read).sum();
     assert!(all < 24_000, "{all}");
+}
+
+#[test]
+fn every_error_is_within_the_schema_of_every_tool() {
+    // The official TypeScript client holds errors against it as well.
+    for code in Code::ALL {
+        let error = StructuredError::new(*code, "x")
+            .environment("shop")
+            .service("api")
+            .details(json!({ "x": 1 }))
+            .error_id("01M7ZT8NQ3JK5CY13HJAQAYAWR")
+            .stage("start")
+            .attempt(1)
+            .container_id("c")
+            .exit_code(3)
+            .tails("x", "x")
+            .revision("a")
+            .timestamp("2026-11-21T19:00:00Z")
+            .retry_after(1)
+            .debug("x");
+        for entry in tools() {
+            conforms(&entry.described.name, &json!(error)).unwrap();
+        }
+    }
+    for entry in tools() {
+        assert!(
+            conforms(&entry.described.name, &json!({})).is_err(),
+            "nothing is no answer"
+        );
+    }
 }
 
 #[tokio::test]
