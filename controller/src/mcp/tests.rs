@@ -357,6 +357,27 @@ async fn arguments_that_are_none_are_told_with_those_that_there_are() {
 }
 
 #[tokio::test]
+async fn who_tries_again_is_answered_when_the_failure_is_no_longer_told() {
+    let failed = environment(Phase::Failed, vec![row("api", ServiceState::Failed)]);
+    let stage = Stage::new(std::slice::from_ref(&failed));
+    let path = stage.dir.path().join("state/environments/shop.json");
+    let call = Call::unheard(stage.surface());
+    let forgotten = std::cell::Cell::new(false);
+    let answered = async {
+        act::until_seen(&call, "shop", Some(&failed)).await.unwrap();
+        assert!(forgotten.get(), "who waits now would hear of the old failure");
+    };
+    let told = async {
+        let again = environment(Phase::Progressing, vec![row("api", ServiceState::Restarting)]);
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, serde_json::to_vec(&again).unwrap()).unwrap();
+        forgotten.set(true);
+        std::fs::rename(&beside, &path).unwrap();
+    };
+    tokio::join!(answered, told);
+}
+
+#[tokio::test]
 async fn alone_it_looks_and_says_what_it_needs_to_act() {
     let stage = Stage::new(&[environment(Phase::Ready, Vec::new())]);
     for tool in ["argus_status", "argus_validate", "argus_explain", "argus_events"] {
