@@ -53,7 +53,11 @@ async fn obey(call: &Call, command: Command, text: String) -> Result<Said<Taken>
 }
 
 /// Returns when the status is another one than before the command: who waits at once would hear of the failure that is forgotten.
-async fn until_seen(call: &Call, env: &str, before: Option<&EnvironmentStatus>) -> Result<(), Failure> {
+pub(super) async fn until_seen(
+    call: &Call,
+    env: &str,
+    before: Option<&EnvironmentStatus>,
+) -> Result<(), Failure> {
     let given_up = |status: &&EnvironmentStatus| matches!(status.phase, Phase::Failed | Phase::Degraded);
     let Some(before) = before.filter(given_up) else {
         return Ok(());

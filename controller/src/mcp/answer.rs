@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::brief;
 use crate::exit::Failure;
 
 /// Something to do next, callable as it stands.
@@ -115,6 +116,10 @@ pub(super) fn bad(failure: Failure) -> CallToolResult {
     {
         // A string takes whatever is written.
         let _ = writeln!(text, "hint: {hint}");
+    }
+    let written = brief::tail(&error);
+    for line in written.iter().flat_map(|written| written.lines()) {
+        let _ = writeln!(text, "  | {line}");
     }
     if let Some(after) = error.retry_after {
         let _ = writeln!(text, "try again in {after} s");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::answer::NextStep;
-use crate::cli::{ports, waits};
+use crate::cli::{output, ports, waits};
 
 /// Services that are not ready and are named; the rest is counted.
 const UNWELL: usize = 8;
@@ -157,7 +157,8 @@ impl Brief {
         );
         if self.restarts > 0 {
             // A string takes whatever is written.
-            let _ = write!(text, ", {} restarts", self.restarts);
+            let many = usize::try_from(self.restarts).unwrap_or(usize::MAX);
+            let _ = write!(text, ", {}", output::count(many, "restart"));
         }
         if self.stale {
             let _ = write!(text, "; the last that is known, of {}", self.as_of);
@@ -219,11 +220,6 @@ impl Unwell {
 
 impl Problem {
     fn of(error: &StructuredError) -> Self {
-        let written = error
-            .stderr_tail
-            .as_deref()
-            .filter(|tail| !tail.trim().is_empty());
-        let written = written.or(error.stdout_tail.as_deref());
         Self {
             code: error.code,
             service: error.service.clone(),
@@ -231,7 +227,7 @@ impl Problem {
             retryable: error.retryable,
             retry_after: error.retry_after,
             exit_code: error.exit_code,
-            tail: written.map(last_lines).filter(|tail| !tail.is_empty()),
+            tail: tail(error),
             remedies: error.remedies.iter().take(REMEDIES).cloned().collect(),
         }
     }
@@ -259,6 +255,14 @@ fn moved_words(mapping: &PortMapping) -> String {
         "{}:{} wanted {}, has {}",
         mapping.service, mapping.container_port, mapping.original_port, mapping.actual_port
     )
+}
+
+/// The last that the container of an error wrote: on stderr, if anything.
+pub(super) fn tail(error: &StructuredError) -> Option<String> {
+    let written = error.stderr_tail.as_deref();
+    let written = written.filter(|tail| !tail.trim().is_empty());
+    let written = written.or(error.stdout_tail.as_deref());
+    written.map(last_lines).filter(|tail| !tail.is_empty())
 }
 
 /// The end of what was written.

@@ -1,5 +1,6 @@
 //! What a model sees: tools that say what they do, and answers that are small and can be acted upon.
 
+use argus_crds::complaint::Complaint;
 use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{
     Condition, ControllerStatus, EnvironmentStatus, Phase, PortMapping, ServiceState, ServiceStatus, Truth,
@@ -52,9 +53,8 @@ impl Stage {
         let arguments = arguments.as_object().cloned().unwrap();
         let answer = (entry.call)(arguments, Call::unheard(self.surface())).await;
         let told = answer.structured_content.clone().unwrap();
-        if answer.is_error == Some(false) {
-            conforms(tool, &told).unwrap();
-        } else {
+        conforms(tool, &told).unwrap();
+        if answer.is_error == Some(true) {
             serde_json::from_value::<StructuredError>(told).unwrap();
         }
         answer
@@ -295,6 +295,36 @@ fn every_tool_says_what_it_is_for_and_what_it_takes() {
     assert!(all < 24_000, "{all}");
 }
 
+#[test]
+fn every_error_is_within_the_schema_of_every_tool() {
+    // The official TypeScript client holds errors against it as well.
+    for code in Code::ALL {
+        let error = StructuredError::new(*code, "x")
+            .environment("shop")
+            .service("api")
+            .details(json!({ "x": 1 }))
+            .error_id("01M7ZT8NQ3JK5CY13HJAQAYAWR")
+            .stage("start")
+            .attempt(1)
+            .container_id("c")
+            .exit_code(3)
+            .tails("x", "x")
+            .revision("a")
+            .timestamp("2026-11-21T19:00:00Z")
+            .retry_after(1)
+            .debug("x");
+        for entry in tools() {
+            conforms(&entry.described.name, &json!(error)).unwrap();
+        }
+    }
+    for entry in tools() {
+        assert!(
+            conforms(&entry.described.name, &json!({})).is_err(),
+            "nothing is no answer"
+        );
+    }
+}
+
 #[tokio::test]
 async fn arguments_that_are_none_are_told_with_those_that_there_are() {
     let stage = Stage::new(&[environment(Phase::Ready, Vec::new())]);
@@ -324,6 +354,27 @@ async fn arguments_that_are_none_are_told_with_those_that_there_are() {
             text(&answer)
         );
     }
+}
+
+#[tokio::test]
+async fn who_tries_again_is_answered_when_the_failure_is_no_longer_told() {
+    let failed = environment(Phase::Failed, vec![row("api", ServiceState::Failed)]);
+    let stage = Stage::new(std::slice::from_ref(&failed));
+    let path = stage.dir.path().join("state/environments/shop.json");
+    let call = Call::unheard(stage.surface());
+    let forgotten = std::cell::Cell::new(false);
+    let answered = async {
+        act::until_seen(&call, "shop", Some(&failed)).await.unwrap();
+        assert!(forgotten.get(), "who waits now would hear of the old failure");
+    };
+    let told = async {
+        let again = environment(Phase::Progressing, vec![row("api", ServiceState::Restarting)]);
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, serde_json::to_vec(&again).unwrap()).unwrap();
+        forgotten.set(true);
+        std::fs::rename(&beside, &path).unwrap();
+    };
+    tokio::join!(answered, told);
 }
 
 #[tokio::test]
@@ -418,6 +469,12 @@ async fn what_the_page_shows_is_what_is_answered() {
         let body: Value = serde_json::from_str(rest.split("```").next().unwrap()).unwrap();
         let tool = head.trim();
         if tool.is_empty() {
+            // How clients are set up, or a mistake in a file.
+            let mistake = body.get("severity").is_some();
+            assert!(
+                !mistake || serde_json::from_value::<Complaint>(body.clone()).is_ok(),
+                "{body}"
+            );
             continue;
         }
         shown += 1;

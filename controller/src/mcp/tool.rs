@@ -84,10 +84,9 @@ pub(super) fn all() -> Vec<Entry> {
 
 fn entry<T: Tool>() -> Entry {
     let takes = takes::<T>();
-    let gives = schema_for_output::<Answer<T::Told>>();
     let described = Described::new(T::NAME, T::ABOUT, takes)
         .with_title(T::TITLE)
-        .with_raw_output_schema(gives)
+        .with_raw_output_schema(gives::<T>())
         .with_annotations(annotations(T::EFFECT));
     Entry {
         described,
@@ -112,7 +111,46 @@ fn takes<T: Tool>() -> Arc<JsonObject> {
             property["type"] = one;
         }
     }
-    Arc::new(schema)
+    Arc::new(without_formats(schema))
+}
+
+/// What is answered: what the tool tells, or the error. Clients hold the content of errors against this schema as well.
+fn gives<T: Tool>() -> Arc<JsonObject> {
+    let mut schema = Arc::unwrap_or_clone(schema_for_output::<Answer<T::Told>>());
+    let told = schema.remove("required").unwrap_or_default();
+    let text = json!({ "type": "string" });
+    let error = json!({
+        "title": "error",
+        "description": "with `isError`: what went wrong and what to do about it, as `argus schema error` describes it",
+        "properties": {
+            "code": text,
+            "message": text,
+            "retryable": { "type": "boolean" },
+            "suggestedActions": { "type": "array" },
+            "remedies": { "type": "array" },
+        },
+        "required": ["code", "category", "severity", "class", "message", "suggestedActions", "remedies", "retryable"],
+    });
+    schema.insert("anyOf".to_owned(), json!([{ "required": told }, error]));
+    schema.remove("$schema");
+    Arc::new(without_formats(schema))
+}
+
+/// Without `uint32` and the like, which are no formats of JSON Schema.
+fn without_formats(schema: JsonObject) -> JsonObject {
+    let inside = |value| match value {
+        Value::Object(inside) => Value::Object(without_formats(inside)),
+        other => other,
+    };
+    let each = |(name, value): (String, Value)| {
+        let value = match value {
+            Value::Array(all) => Value::Array(all.into_iter().map(inside).collect()),
+            other => inside(other),
+        };
+        (name, value)
+    };
+    let no_format = |(name, value): &(String, Value)| name != "format" || !value.is_string();
+    schema.into_iter().filter(no_format).map(each).collect()
 }
 
 fn annotations(effect: Effect) -> ToolAnnotations {

@@ -8,7 +8,7 @@ use super::answer::{NextStep, Said};
 use super::call::Call;
 use super::look::Evidence;
 use super::tool::{Effect, Tool};
-use crate::cli::{target, why};
+use crate::cli::{output, target, why};
 use crate::exit::Failure;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -34,6 +34,10 @@ shows anything but Ready.";
         let status = call.surface.environment(&env)?;
         let told = why::told(call.surface.state(), &status, service.as_deref())?;
         let text = anstream::adapter::strip_str(&why::text(&told)).to_string();
+        // What can be called is told as calls, not as commands as well.
+        let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
+        let lines = text.lines().filter(|line| !is_command(line));
+        let text = output::lines(lines);
         let mut next: Vec<NextStep> = Vec::new();
         if let Some((service, run)) = told.run() {
             let run = json!({ "environment": env, "service": service, "run": run });

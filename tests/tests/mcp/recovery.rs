@@ -49,6 +49,11 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
         assert_eq!(told(results[0])["taken"], true);
         let given_up = error(results[1]);
         assert_eq!(given_up["environment"], name, "{given_up:#}");
+        let words = results[1]["content"][0]["text"].to_string();
+        assert!(
+            words.contains("cannot find DATABASE_URL"),
+            "the error of the wait says it already: {words}"
+        );
         assert!(
             !answers[1]["heard"].as_array().expect("a list").is_empty(),
             "it told how it goes"
