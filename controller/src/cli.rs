@@ -27,6 +27,7 @@ pub(crate) mod orphans;
 pub(crate) mod output;
 mod plan;
 pub(crate) mod preflight;
+mod probe;
 pub(crate) mod reading;
 mod reclaim;
 mod retry;
@@ -119,6 +120,9 @@ enum Verb {
     Completions(completions::Completions),
     /// Serve one mock, as the containers of mocks do
     Mock(mock::Mock),
+    /// What a helper container sees from where it is
+    #[command(hide = true)]
+    Probe(probe::Probe),
     /// A small HTTP service, used by the examples
     #[command(hide = true)]
     DemoService(demo::DemoService),
@@ -181,6 +185,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
+        Verb::Probe(probe) => probe.carry_out(),
         Verb::Mock(mock) => mock.carry_out(&options),
         Verb::DemoService(demo) => demo.carry_out(),
     }
@@ -218,6 +223,7 @@ impl Verb {
             | Self::Mcp(_)
             | Self::Schema(_)
             | Self::Completions(_)
+            | Self::Probe(_)
             | Self::DemoService(_) => None,
         };
         output == Some(output::Format::Json)

@@ -1,15 +1,34 @@
 //! This program as an image: what mocks and the selftest run, without a registry.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use argus_core::desired::{Build, own_image_tag};
+use argus_core::ident::Hash;
+use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::state::StateDir;
 
 /// The folder of a state directory that the image is built from.
 pub(crate) fn folder(state: &StateDir) -> PathBuf {
     state.private().join("own-image")
+}
+
+/// How to build it, after its folder was filled.
+pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
+    let folder = folder(state);
+    fill(&folder)?;
+    let hex = Digests::default().of(&folder, Path::new("Dockerfile"))?;
+    let digest = Hash::new(hex).map_err(io::Error::other)?;
+    Ok(Build {
+        tag: own_image_tag(&digest),
+        context: folder.display().to_string(),
+        dockerfile: "Dockerfile".to_owned(),
+        args: BTreeMap::new(),
+        digest,
+    })
 }
 
 /// Fills a folder with this program, the libraries it runs with, and how to put them together. What is there already stays.

@@ -7,7 +7,7 @@ use argus_backend::{About as EngineAbout, Backend as _};
 use argus_core::outcome::ActError;
 use argus_core::status::code_of;
 use argus_crds::error::{Code, StructuredError};
-use argus_docker::{Docker, Endpoint};
+use argus_docker::{Docker, Endpoint, OwnImage};
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
@@ -31,7 +31,14 @@ use crate::view::{About, Shown, View};
 
 /// The engine that the settings name; nothing is connected yet.
 pub(crate) fn docker(settings: &Settings) -> Result<Docker, Failure> {
-    Ok(Docker::new(endpoint(settings)?, Arc::new(clock::now)))
+    Ok(connected(settings, endpoint(settings)?))
+}
+
+/// With an image of this program at hand, to look where nothing can be seen from here.
+fn connected(settings: &Settings, endpoint: Endpoint) -> Docker {
+    let state = StateDir::at(settings.state.clone());
+    let own_image: OwnImage = Arc::new(move || own_image::build(&state));
+    Docker::with_own_image(endpoint, Arc::new(clock::now), Some(own_image))
 }
 
 fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
@@ -69,7 +76,7 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
     let endpoint = endpoint(&settings)?;
     let engine_host = host_of(&endpoint).await;
-    let docker = Docker::new(endpoint, Arc::new(clock::now));
+    let docker = connected(&settings, endpoint);
     let endpoint = docker.endpoint();
     let controller =
         Controller::open(options(&settings, &times, engine_host)).map_err(|error| state_failure(&error))?;
@@ -149,7 +156,7 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
 pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Failure> {
     let endpoint = endpoint(settings)?;
     let engine_host = host_of(&endpoint).await;
-    let docker = Docker::new(endpoint, Arc::new(clock::now));
+    let docker = connected(settings, endpoint);
     let controller = Controller::open(options(settings, &Times::default(), engine_host))
         .map_err(|error| state_failure(&error))?;
     let about = About {

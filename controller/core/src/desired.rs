@@ -190,6 +190,12 @@ pub struct Build {
     pub digest: Hash,
 }
 
+/// The tag of the image of this program: another program is another tag.
+pub fn own_image_tag(digest: &Hash) -> String {
+    let short: String = digest.as_str().chars().take(12).collect();
+    format!("argus/mock:{short}")
+}
+
 /// A published port as the file wants it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {

@@ -13,6 +13,7 @@ mod error;
 mod evidence;
 mod exec;
 mod grip;
+mod helper;
 mod image;
 mod inspect;
 mod lease;
@@ -43,10 +44,12 @@ use futures::stream::BoxStream;
 use tokio::sync::Notify;
 
 pub use connect::{BadEndpoint, Endpoint};
+pub use helper::OwnImage;
 pub use image::context::digest as context_digest;
 
 use connect::Connection;
 use grip::Grip;
+use helper::Helpers;
 use own_stops::OwnStops;
 use ownership::{ImageLabels, Own};
 use peaks::Peaks;
@@ -84,11 +87,17 @@ pub(crate) struct Shared {
     pub(crate) peaks: Peaks,
     pub(crate) image_labels: ImageLabels,
     pub(crate) leases: lease::Known,
+    pub(crate) helpers: Helpers,
 }
 
 impl Docker {
     /// The engine behind `endpoint`.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
+        Self::with_own_image(endpoint, now, None)
+    }
+
+    /// The same, with an image of this program to look with where nothing can be seen from here.
+    pub fn with_own_image(endpoint: Endpoint, now: Clock, own_image: Option<OwnImage>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 connection: Connection::new(endpoint),
@@ -101,6 +110,7 @@ impl Docker {
                 peaks: Peaks::default(),
                 image_labels: ImageLabels::default(),
                 leases: lease::Known::default(),
+                helpers: Helpers::new(own_image),
             }),
         }
     }

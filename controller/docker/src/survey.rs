@@ -5,6 +5,7 @@ mod pools;
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::time::Duration;
 
 use argus_backend::SURVEY;
 use argus_core::preflight::{Engine, Fact, Ground, Networks};
@@ -41,7 +42,14 @@ pub(crate) async fn take(shared: &Shared) -> Ground {
         }),
         Err(error) => Fact::Unknown(error.to_string()),
     };
-    let disk = within(disk::look(shared, &info, &version)).await;
+    let disk = disk::look(shared, &info, &version);
+    // The first look from afar takes an image along.
+    let limit = if shared.connection.endpoint().socket().is_none() {
+        SURVEY * 3
+    } else {
+        SURVEY
+    };
+    let disk = within(limit, disk).await;
     Ground {
         engine: Fact::Known(engine(shared, version, info, asked, answered)),
         disk,
@@ -69,7 +77,7 @@ fn engine(
     }
 }
 
-async fn within<T>(look: impl Future<Output = Fact<T>>) -> Fact<T> {
-    let unknown = |_| Fact::Unknown(format!("no answer within {} s", SURVEY.as_secs()));
-    tokio::time::timeout(SURVEY, look).await.unwrap_or_else(unknown)
+async fn within<T>(limit: Duration, look: impl Future<Output = Fact<T>>) -> Fact<T> {
+    let unknown = |_| Fact::Unknown(format!("no answer within {} s", limit.as_secs()));
+    tokio::time::timeout(limit, look).await.unwrap_or_else(unknown)
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const ALL: Duration = Duration::from_secs(10);
 
 /// A report that fits its schema.
-fn report(output: &Output) -> Value {
+pub(super) fn report(output: &Output) -> Value {
     let found: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let schema = jsonschema::validator_for(&schema::preflight_schema()).expect("the schema is one");
@@ -22,7 +22,7 @@ fn report(output: &Output) -> Value {
     found
 }
 
-fn check(report: &Value, name: &str) -> Value {
+pub(super) fn check(report: &Value, name: &str) -> Value {
     let checks = report["checks"].as_array().expect("checks");
     checks
         .iter()

@@ -13,7 +13,8 @@ use crate::desired::image;
 use crate::desired::peers::Peers;
 use crate::desired::template::{Filler, Later};
 use crate::desired::{
-    Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, check, mounts, paths,
+    Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, check, mounts,
+    own_image_tag, paths,
 };
 use crate::ident::Protocol;
 
@@ -141,7 +142,6 @@ fn of_image(
 fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Made {
     let contents = site.build_digests.get(name).cloned();
     let digest = contents.unwrap_or_else(|| hash_of(&site.own_image));
-    let short: String = digest.as_str().chars().take(12).collect();
     let document = site.documents.get(name).cloned();
     let mut served = mock.clone();
     let mut mounts = Vec::new();
@@ -157,7 +157,7 @@ fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Made {
     let port = mock.container_port.unwrap_or(mock.port);
     Made {
         image: Image::Built(Build {
-            tag: format!("argus/mock:{short}"),
+            tag: own_image_tag(&digest),
             context: site.own_image.clone(),
             dockerfile: "Dockerfile".to_owned(),
             args: BTreeMap::new(),

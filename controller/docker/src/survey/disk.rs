@@ -6,8 +6,7 @@ use std::time::Duration;
 use argus_core::preflight::{Disk, Fact, Reclaimable};
 use bollard::models::{SystemInfo, SystemVersion};
 
-use crate::Shared;
-use crate::reclaim;
+use crate::{Shared, helper, reclaim};
 
 /// With less than this, or less than a tenth, it is worth knowing what could be had back.
 const LITTLE: u64 = 4_000_000_000;
@@ -20,7 +19,7 @@ pub(super) async fn look(shared: &Shared, info: &SystemInfo, version: &SystemVer
         return Fact::unknown("the engine does not tell its data root");
     };
     if let Err(why) = is_here(shared, info, &root) {
-        return Fact::Unknown(why);
+        return afar(shared, root, why).await;
     }
     let path = root.clone();
     let asked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(path.as_str())).await;
@@ -44,6 +43,18 @@ pub(super) async fn look(shared: &Shared, info: &SystemInfo, version: &SystemVer
         files_free: (found.f_files > 0).then_some(found.f_favail),
         reclaimable,
     })
+}
+
+/// A container's root lies on the data root: what a helper sees there is what is free.
+async fn afar(shared: &Shared, root: String, why: String) -> Fact<Disk> {
+    let said = match helper::ask(shared, &["probe", "disk"]).await {
+        Ok(said) => said,
+        Err(error) => return Fact::Unknown(format!("{why}, and a helper there does not tell: {error}")),
+    };
+    match serde_json::from_str::<Disk>(&said) {
+        Ok(seen) => Fact::Known(Disk { path: root, ..seen }),
+        Err(_) => Fact::Unknown(format!("{why}, and a helper there said nothing of use")),
+    }
 }
 
 /// Whether the path that the engine names is a path of this host: a socket may come from elsewhere, and a container has

@@ -1,0 +1,153 @@
+//! A short-lived container of our own image: it looks where nobody else can, says what it saw, and is gone.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::LogQuery;
+use argus_core::desired::Build;
+use argus_core::ident::ContainerId;
+use argus_core::outcome::ActError;
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    CreateContainerOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, WaitContainerOptions,
+};
+use futures::StreamExt as _;
+use tokio::sync::Mutex;
+
+use crate::Shared;
+use crate::call::{self, REMOVE, WRITE};
+use crate::error::Op;
+use crate::image::build::{BUILD_DIGEST, build};
+use crate::{logs, ownership};
+
+/// Makes the folder that our own image is built from, and says how to build it; blocks.
+pub type OwnImage = Arc<dyn Fn() -> io::Result<Build> + Send + Sync>;
+
+/// Tells a helper from what a file asks for: nobody desires it, and the collector does not look at it.
+const LABEL: &str = "argusai.helper";
+/// What a look needs, with room.
+const MEMORY: i64 = 64 * 1024 * 1024;
+/// A helper that is still there after this was left by a run that died.
+const OLD: Duration = Duration::from_secs(60);
+
+/// The way to helpers: one at a time.
+pub(crate) struct Helpers {
+    own_image: Option<OwnImage>,
+    /// What was built, as long as this process runs.
+    made: Mutex<Option<Build>>,
+}
+
+impl Helpers {
+    pub(crate) fn new(own_image: Option<OwnImage>) -> Self {
+        Self {
+            own_image,
+            made: Mutex::default(),
+        }
+    }
+}
+
+/// What a command of our own image says on stdout, run without any network.
+pub(crate) async fn ask(shared: &Shared, command: &[&str]) -> Result<String, ActError> {
+    let mut made = shared.helpers.made.lock().await;
+    let image = image(shared, &mut made).await?;
+    sweep(shared).await?;
+    let client = shared.connection.client()?;
+    let body = ContainerCreateBody {
+        image: Some(image.tag.clone()),
+        cmd: Some(command.iter().map(|word| (*word).to_owned()).collect()),
+        labels: Some(HashMap::from([(LABEL.to_owned(), "true".to_owned())])),
+        host_config: Some(HostConfig {
+            network_mode: Some("none".to_owned()),
+            memory: Some(MEMORY),
+            readonly_rootfs: Some(true),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    };
+    let create = client.create_container(None::<CreateContainerOptions>, body);
+    let id = call::within(Op::CreateContainer, WRITE, create).await?.id;
+    let said = said(shared, &id).await;
+    // Whatever came of it, nothing stays; what cannot be removed now is swept later.
+    drop(remove(shared, &id).await);
+    said
+}
+
+async fn said(shared: &Shared, id: &str) -> Result<String, ActError> {
+    let client = shared.connection.client()?;
+    call::within(Op::StartContainer, WRITE, client.start_container(id, None)).await?;
+    let mut ended = client.wait_container(id, None::<WaitContainerOptions>);
+    // How it ended is told by what it said.
+    drop(tokio::time::timeout(WRITE, ended.next()).await);
+    let id = ContainerId::new(id.to_owned()).map_err(|error| ActError::Unknown(error.to_string()))?;
+    let query = LogQuery {
+        only: Some(argus_backend::Stream::Stdout),
+        ..LogQuery::default()
+    };
+    let mut lines = logs::lines(shared, &id, &query);
+    let mut text = String::new();
+    while let Some(line) = lines.next().await {
+        text.push_str(&line?.text);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Our own image on this engine, built where it is not there.
+async fn image(shared: &Shared, made: &mut Option<Build>) -> Result<Build, ActError> {
+    if let Some(built) = made.as_ref()
+        && is_there(shared, built).await?
+    {
+        return Ok(built.clone());
+    }
+    let own = shared.helpers.own_image.clone();
+    let own = own.ok_or_else(|| ActError::Rejected("there is no image to look with".to_owned()))?;
+    let how = tokio::task::spawn_blocking(move || own()).await;
+    let how = how.map_err(|error| ActError::Unknown(error.to_string()))?;
+    let how = how.map_err(|error| ActError::Rejected(format!("the image to look with: {error}")))?;
+    if !is_there(shared, &how).await? {
+        build(shared, &how, &()).await?;
+    }
+    Ok(made.insert(how).clone())
+}
+
+async fn is_there(shared: &Shared, image: &Build) -> Result<bool, ActError> {
+    let labels = ownership::ask_image(shared, &image.tag).await?;
+    let digest = labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST));
+    Ok(digest.is_some_and(|digest| digest == image.digest.as_str()))
+}
+
+/// Removes helpers that a dead run left.
+async fn sweep(shared: &Shared) -> Result<(), ActError> {
+    let client = shared.connection.client()?;
+    let ours = HashMap::from([("label", vec![LABEL])]);
+    let options = ListContainersOptionsBuilder::default()
+        .all(true)
+        .filters(&ours)
+        .build();
+    let there = call::within(Op::List, WRITE, client.list_containers(Some(options))).await?;
+    let now = (shared.now)();
+    for helper in there {
+        let made = argus_core::time::Timestamp(helper.created.unwrap_or_default() * 1000);
+        if let Some(id) = helper.id.filter(|_| now.since(made) > OLD) {
+            remove(shared, &id).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove(shared: &Shared, id: &str) -> Result<(), ActError> {
+    let client = shared.connection.client()?;
+    let options = RemoveContainerOptionsBuilder::default()
+        .force(true)
+        .v(true)
+        .build();
+    call::within(
+        Op::RemoveContainer,
+        REMOVE,
+        client.remove_container(id, Some(options)),
+    )
+    .await
+}
