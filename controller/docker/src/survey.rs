@@ -42,7 +42,7 @@ pub(crate) async fn take(shared: &Shared) -> Ground {
         }),
         Err(error) => Fact::Unknown(error.to_string()),
     };
-    let disk = disk::look(shared, &info, &version);
+    let disk = Box::pin(disk::look(shared, &info, &version));
     // The first look from afar takes an image along.
     let limit = if shared.connection.endpoint().socket().is_none() {
         SURVEY * 3
