@@ -27,7 +27,7 @@ fn a_remote_engine_tells_what_is_free_and_keeps_nothing_of_the_look() {
         let disk = check(&found, "disk");
         assert_eq!(disk["result"], "pass", "{found:#}");
         let free = disk["details"]["freeBytes"].as_u64().expect("bytes");
-        let here = rustix::fs::statvfs(&engine.data_root()).expect("the data root");
+        let here = rustix::fs::statvfs(engine.data_root()).expect("the data root");
         let (here, slack) = (here.f_bavail * here.f_frsize, 4_000_000_000);
         assert!(free.abs_diff(here) < slack, "{free} there, {here} here");
     }
