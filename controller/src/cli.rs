@@ -14,6 +14,7 @@ mod describe;
 mod down;
 mod ending;
 mod engine;
+mod events;
 pub(crate) mod evidence;
 pub(crate) mod explain;
 mod get;
@@ -102,6 +103,8 @@ enum Verb {
     Logs(logs::Logs),
     /// Tell why an environment or a service is as it is
     Why(why::Why),
+    /// List what happened, and follow what happens
+    Events(events::Events),
     /// Show what a failed run left
     Evidence(evidence::Evidence),
     /// List what was found after runs of the controller that did not end well
@@ -171,6 +174,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Reclaim(reclaim) => reclaim.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
+        Verb::Events(events) => events.carry_out(&options),
         Verb::Evidence(evidence) => evidence.carry_out(&options),
         Verb::Incidents(incidents) => incidents.carry_out(&options),
         Verb::Selftest(selftest) => selftest.carry_out(&options),
@@ -205,6 +209,7 @@ impl Verb {
             Self::Reclaim(reclaim) => reclaim.output,
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
+            Self::Events(events) => events.output,
             Self::Evidence(evidence) => evidence.output,
             Self::Incidents(incidents) => incidents.output,
             Self::Selftest(selftest) => selftest.output,
