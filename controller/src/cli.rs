@@ -11,6 +11,7 @@ pub(crate) mod breaker;
 mod completions;
 mod demo;
 mod describe;
+mod doctor;
 mod down;
 mod ending;
 mod engine;
@@ -97,6 +98,8 @@ enum Verb {
     Breaker(breaker::Breaker),
     /// Check whether engine, disk and the rest are fit for what the specs ask for
     Preflight(preflight::Preflight),
+    /// Find out what is wrong, the worst first, and write a bundle of it for whoever is to help
+    Doctor(doctor::Doctor),
     /// Give disk space back: images that newer builds followed, the builder's cache
     Reclaim(reclaim::Reclaim),
     /// Show what containers write
@@ -171,6 +174,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Test(test) => test.carry_out(&options),
         Verb::Breaker(breaker) => breaker.carry_out(&options),
         Verb::Preflight(preflight) => preflight.carry_out(&options),
+        Verb::Doctor(doctor) => doctor.carry_out(&options),
         Verb::Reclaim(reclaim) => reclaim.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
@@ -206,6 +210,7 @@ impl Verb {
             Self::Test(test) => test.output(),
             Self::Breaker(breaker) => breaker.output(),
             Self::Preflight(preflight) => preflight.output,
+            Self::Doctor(doctor) => doctor.output,
             Self::Reclaim(reclaim) => reclaim.output,
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
