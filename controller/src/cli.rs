@@ -21,6 +21,7 @@ pub(crate) mod explain;
 mod get;
 mod hold;
 mod incidents;
+mod init;
 pub(crate) mod kept;
 pub(crate) mod logs;
 mod mock;
@@ -66,6 +67,8 @@ struct Cli {
 enum Verb {
     /// Watch a folder of specs and converge an engine to it, until stopped
     Run(run::Run),
+    /// Write a first file for a project, from its compose file or Dockerfile
+    Init(init::Init),
     /// Check spec files and say all that is wrong with them
     Validate(validate::Validate),
     /// Show what would be done, and why
@@ -158,6 +161,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
     let Cli { options, verb } = cli;
     match verb {
         Verb::Run(run) => run.carry_out(&options),
+        Verb::Init(init) => init.carry_out(&options),
         Verb::Validate(validate) => validate.carry_out(&options),
         Verb::Plan(plan) => plan.carry_out(&options),
         Verb::Get(get) => get.carry_out(&options),
@@ -194,6 +198,7 @@ impl Verb {
     /// Errors are shown as JSON, too.
     fn wants_json(&self) -> bool {
         let output = match self {
+            Self::Init(init) => init.output,
             Self::Validate(validate) => validate.output,
             Self::Plan(plan) => plan.output,
             Self::Get(get) => get.output,
