@@ -24,6 +24,7 @@ mod incidents;
 mod init;
 pub(crate) mod kept;
 pub(crate) mod logs;
+mod man;
 mod mock;
 pub(crate) mod orphans;
 pub(crate) mod output;
@@ -123,6 +124,8 @@ enum Verb {
     Explain(explain::Explain),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+    /// Write manual pages, or print that of `argus`
+    Man(man::Man),
     /// Serve one mock, as the containers of mocks do
     Mock(mock::Mock),
     /// A small HTTP service, used by the examples
@@ -189,6 +192,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Schema(schema) => schema.carry_out(),
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
+        Verb::Man(man) => man.carry_out(),
         Verb::Mock(mock) => mock.carry_out(&options),
         Verb::DemoService(demo) => demo.carry_out(),
     }
@@ -227,6 +231,7 @@ impl Verb {
             | Self::Logs(_)
             | Self::Schema(_)
             | Self::Completions(_)
+            | Self::Man(_)
             | Self::Mock(_)
             | Self::DemoService(_) => None,
         };
