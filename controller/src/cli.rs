@@ -42,6 +42,7 @@ pub(crate) mod table;
 mod target;
 pub(crate) mod tell;
 mod test;
+mod top;
 mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;
@@ -76,6 +77,8 @@ enum Verb {
     Plan(plan::Plan),
     /// List environments, or the services of one
     Get(get::Get),
+    /// Show everything at a glance, as it changes: states, probes, restarts, breakers
+    Top(top::Top),
     /// Tell everything about an environment
     Describe(describe::Describe),
     /// Wait until environments are ready or gone
@@ -168,6 +171,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Validate(validate) => validate.carry_out(&options),
         Verb::Plan(plan) => plan.carry_out(&options),
         Verb::Get(get) => get.carry_out(&options),
+        Verb::Top(top) => top.carry_out(&options),
         Verb::Describe(describe) => describe.carry_out(&options),
         Verb::Wait(wait) => wait.carry_out(&options),
         Verb::Down(down) => down.carry_out(&options),
@@ -229,6 +233,7 @@ impl Verb {
             Self::Selftest(selftest) => selftest.output,
             Self::Run(_)
             | Self::Logs(_)
+            | Self::Top(_)
             | Self::Schema(_)
             | Self::Completions(_)
             | Self::Man(_)

@@ -58,6 +58,15 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
     );
     argus.wait_ready("first", LIMIT);
 
+    let top = argus.cli(&["top", "first"]);
+    let top = String::from_utf8_lossy(&top.stdout).into_owned();
+    assert!(
+        top.starts_with("mode Full, engine ") && top.contains("breaker closed; 1 environment, 1 ready"),
+        "{top}"
+    );
+    let db = top.lines().find(|line| line.contains(" db "));
+    assert!(db.is_some_and(|db| db.contains("Healthy")), "{top}");
+
     let told = names(&argus);
     for name in ["intent", "result", "phase"] {
         assert!(told.iter().any(|it| it == name), "no `{name}` in {told:?}");
