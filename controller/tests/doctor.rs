@@ -20,6 +20,8 @@ use serde_json::Value;
 /// By the name of its variable, and from outside.
 const NAMED: &str = "hunter2-in-the-file";
 const READ: &str = "swordfish-from-outside";
+/// Of a file that is refused: nobody knows what it means, and so not what is secret in it.
+const REFUSED: &str = "open-sesame-of-the-refused";
 /// No secret by its name, and nobody's business either.
 const PLAIN: &str = "a-value-like-any-other";
 
@@ -59,7 +61,7 @@ fn home() -> tempfile::TempDir {
         "specs/bad/e2e.yaml",
         &format!(
             "version: '1.0'\nproject:\n  name: bad\nservice:\n  name: web\n  image: web:1\n  container:\n    name: bad-web\n    \
-             ports: [x]\n    environment:\n      API_TOKEN: {NAMED}\n      COLOUR: {PLAIN}\n"
+             ports: [x]\n    environment:\n      API_TOKEN: {REFUSED}\n      LIST: [{REFUSED}]\n      COLOUR: {PLAIN}\n"
         ),
     );
     let crash = StructuredError::new(Code::ContainerCrash, format!("it said `wrong password {NAMED}`"));
@@ -117,7 +119,7 @@ fn the_bundle_tells_everything_but_secrets_and_values() {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let path = dir.path().join("support.tar");
     let bytes = std::fs::read(&path).unwrap();
-    for value in [NAMED, READ, PLAIN] {
+    for value in [NAMED, READ, REFUSED, PLAIN] {
         let there = bytes.windows(value.len()).any(|part| part == value.as_bytes());
         assert!(!there, "`{value}` is in the bundle");
         assert!(!said.contains(value), "`{value}` is on the screen: {said}");
