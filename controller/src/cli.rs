@@ -11,16 +11,20 @@ pub(crate) mod breaker;
 mod completions;
 mod demo;
 mod describe;
+mod doctor;
 mod down;
 mod ending;
 mod engine;
+mod events;
 pub(crate) mod evidence;
 pub(crate) mod explain;
 mod get;
 mod hold;
 mod incidents;
+mod init;
 pub(crate) mod kept;
 pub(crate) mod logs;
+mod man;
 mod mcp;
 mod mock;
 pub(crate) mod orphans;
@@ -40,6 +44,7 @@ pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod tell;
 pub(crate) mod test;
+mod top;
 pub(crate) mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;
@@ -66,12 +71,16 @@ struct Cli {
 enum Verb {
     /// Watch a folder of specs and converge an engine to it, until stopped
     Run(run::Run),
+    /// Write a first file for a project, from its compose file or Dockerfile
+    Init(init::Init),
     /// Check spec files and say all that is wrong with them
     Validate(validate::Validate),
     /// Show what would be done, and why
     Plan(plan::Plan),
     /// List environments, or the services of one
     Get(get::Get),
+    /// Show everything at a glance, as it changes: states, probes, restarts, breakers
+    Top(top::Top),
     /// Tell everything about an environment
     Describe(describe::Describe),
     /// Wait until environments are ready or gone
@@ -98,12 +107,16 @@ enum Verb {
     Breaker(breaker::Breaker),
     /// Check whether engine, disk and the rest are fit for what the specs ask for
     Preflight(preflight::Preflight),
+    /// Find out what is wrong, the worst first, and write a bundle of it for whoever is to help
+    Doctor(doctor::Doctor),
     /// Give disk space back: images that newer builds followed, the builder's cache
     Reclaim(reclaim::Reclaim),
     /// Show what containers write
     Logs(logs::Logs),
     /// Tell why an environment or a service is as it is
     Why(why::Why),
+    /// List what happened, and follow what happens
+    Events(events::Events),
     /// Show what a failed run left
     Evidence(evidence::Evidence),
     /// List what was found after runs of the controller that did not end well
@@ -118,6 +131,8 @@ enum Verb {
     Explain(explain::Explain),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+    /// Write manual pages, or print that of `argus`
+    Man(man::Man),
     /// Serve one mock, as the containers of mocks do
     Mock(mock::Mock),
     /// What a helper container sees from where it is
@@ -159,9 +174,11 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
     let Cli { options, verb } = cli;
     match verb {
         Verb::Run(run) => run.carry_out(&options),
+        Verb::Init(init) => init.carry_out(&options),
         Verb::Validate(validate) => validate.carry_out(&options),
         Verb::Plan(plan) => plan.carry_out(&options),
         Verb::Get(get) => get.carry_out(&options),
+        Verb::Top(top) => top.carry_out(&options),
         Verb::Describe(describe) => describe.carry_out(&options),
         Verb::Wait(wait) => wait.carry_out(&options),
         Verb::Down(down) => down.carry_out(&options),
@@ -175,9 +192,11 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Test(test) => test.carry_out(&options),
         Verb::Breaker(breaker) => breaker.carry_out(&options),
         Verb::Preflight(preflight) => preflight.carry_out(&options),
+        Verb::Doctor(doctor) => doctor.carry_out(&options),
         Verb::Reclaim(reclaim) => reclaim.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
+        Verb::Events(events) => events.carry_out(&options),
         Verb::Evidence(evidence) => evidence.carry_out(&options),
         Verb::Incidents(incidents) => incidents.carry_out(&options),
         Verb::Selftest(selftest) => selftest.carry_out(&options),
@@ -186,6 +205,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Explain(explain) => explain.carry_out(),
         Verb::Completions(completions) => completions.carry_out(),
         Verb::Probe(probe) => probe.carry_out(),
+        Verb::Man(man) => man.carry_out(),
         Verb::Mock(mock) => mock.carry_out(&options),
         Verb::DemoService(demo) => demo.carry_out(),
     }
@@ -195,6 +215,7 @@ impl Verb {
     /// Errors are shown as JSON, too.
     fn wants_json(&self) -> bool {
         let output = match self {
+            Self::Init(init) => init.output,
             Self::Validate(validate) => validate.output,
             Self::Plan(plan) => plan.output,
             Self::Get(get) => get.output,
@@ -211,9 +232,11 @@ impl Verb {
             Self::Test(test) => test.output(),
             Self::Breaker(breaker) => breaker.output(),
             Self::Preflight(preflight) => preflight.output,
+            Self::Doctor(doctor) => doctor.output,
             Self::Reclaim(reclaim) => reclaim.output,
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
+            Self::Events(events) => events.output,
             Self::Evidence(evidence) => evidence.output,
             Self::Incidents(incidents) => incidents.output,
             Self::Selftest(selftest) => selftest.output,
@@ -224,6 +247,8 @@ impl Verb {
             | Self::Schema(_)
             | Self::Completions(_)
             | Self::Probe(_)
+            | Self::Man(_)
+            | Self::Top(_)
             | Self::DemoService(_) => None,
         };
         output == Some(output::Format::Json)

@@ -9,8 +9,10 @@ pub mod line;
 pub(crate) mod opening;
 pub mod recovery;
 pub mod segment;
+pub mod tail;
 
 pub use aside::Aside;
 pub use feed::{Feed, Page};
 pub use journal::{Health, Journal};
 pub use recovery::Recovery;
+pub use tail::Tail;

@@ -52,7 +52,7 @@ impl Incidents {
 }
 
 /// All of them, the newest last; what is no incident is left out.
-fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
+pub(super) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
     let folder = state.incidents();
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,

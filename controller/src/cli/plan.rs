@@ -64,21 +64,14 @@ impl Plan {
             status::named(wanted)?;
         }
         let state = StateDir::at(settings.state.clone());
-        let identity = argus_reconciler::identity::peek(&state.identity()).unwrap_or_default();
-        // Another user's state is private: then nothing is remembered, as at a first start.
-        let remembered: Remembered = peek(&state.memory_json());
+        let site = site(&settings, &state);
         let kept: Kept = peek(&state.book_json());
-        let book = reading::folder(&settings, &settings.specs, &identity, kept)?;
+        let book = reading::folder(&settings, &settings.specs, &site.controller, kept)?;
         if let Some(why) = &book.unavailable {
             return Err(Failure::of(Code::SpecInvalid, why.clone()));
         }
         let refused = tell_refused(&book);
-        let site = Site {
-            controller: identity,
-            run: String::new(),
-            publish_address: settings.publish_address,
-        };
-        let mut roads = super::block_on(roads(&settings, &book, site, remembered))?;
+        let mut roads = super::block_on(roads(&settings, &book, site, remembered(&state)))?;
         if let Some(wanted) = &self.environment {
             if !roads.keys().any(|env| env.as_str() == wanted) && status::one(&state, wanted)?.is_none() {
                 return Err(unknown(wanted, &roads, refused));
@@ -93,6 +86,27 @@ impl Plan {
         }
         Ok(if refused { Exit::Refused } else { Exit::Done })
     }
+}
+
+/// The same of all environments of a book, as people read it.
+pub(super) async fn as_text(settings: &Settings, book: &SpecBook) -> Result<String, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let site = site(settings, &state);
+    let roads = roads(settings, book, site, remembered(&state)).await?;
+    Ok(text(&roads))
+}
+
+fn site(settings: &Settings, state: &StateDir) -> Site {
+    Site {
+        controller: argus_reconciler::identity::peek(&state.identity()).unwrap_or_default(),
+        run: String::new(),
+        publish_address: settings.publish_address,
+    }
+}
+
+/// Another user's state is private: then nothing is remembered, as at a first start.
+fn remembered(state: &StateDir) -> Remembered {
+    peek(&state.memory_json())
 }
 
 fn unknown(wanted: &str, roads: &Roads, refused: bool) -> Failure {

@@ -24,6 +24,25 @@ pub(crate) fn text(head: &[&str], rows: &[Vec<String>]) -> String {
     lines(head, rows).into_iter().map(|line| line + "\n").collect()
 }
 
+/// Columns of a table whose rows come one after the other: they grow, and never shrink.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// These rows as lines, aligned with those before as far as that can be.
+    pub(crate) fn lines(&mut self, rows: &[Vec<String>]) -> Vec<String> {
+        for row in rows {
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (cell, width) in row.iter().zip(&mut self.widths) {
+                *width = (*width).max(measure_text_width(cell));
+            }
+        }
+        rows.iter().map(|row| line(row, &self.widths)).collect()
+    }
+}
+
 fn line(row: &[String], widths: &[usize]) -> String {
     let mut text = String::new();
     for (cell, width) in row.iter().zip(widths) {

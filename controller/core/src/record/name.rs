@@ -7,6 +7,37 @@ use super::{Entry, Note, Record};
 use crate::ident::EnvName;
 
 impl Record {
+    /// Every name that a record can have.
+    pub const NAMES: &'static [&'static str] = &[
+        "intent",
+        "result",
+        "start",
+        "stop",
+        "mode",
+        "phase",
+        "error",
+        "restart_attempt",
+        "restart_success",
+        "restart_exhausted",
+        "port_conflict",
+        "port_reassigned",
+        "circuit_open",
+        "circuit_half_open",
+        "circuit_closed",
+        "orphan_found",
+        "cleanup_start",
+        "cleanup_resource",
+        "cleanup_end",
+        "preflight_check",
+        "preflight_end",
+        "network_check",
+        "network_verified",
+        "command",
+        "settled",
+        "writable",
+        "resumed",
+    ];
+
     /// Its name as an event.
     pub fn name(&self) -> &'static str {
         match &self.entry {
@@ -85,5 +116,23 @@ impl Note {
             | Self::Writable
             | Self::Resumed => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_name_that_is_given_is_among_the_names() {
+        let source = include_str!("name.rs");
+        let code = source.split("#[cfg(test)]").next().unwrap();
+        let code = code.split_once("];").unwrap().1;
+        let given: BTreeSet<&str> = code.split('"').skip(1).step_by(2).collect();
+        let all: BTreeSet<&str> = Record::NAMES.iter().copied().collect();
+        assert_eq!(given, all);
+        assert_eq!(all.len(), Record::NAMES.len());
     }
 }

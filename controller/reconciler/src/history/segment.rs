@@ -205,7 +205,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_extension(ending)
 }
 
-fn numbered(path: &Path, number: usize) -> PathBuf {
+/// The older file of this number; 1 is the youngest of them.
+pub(crate) fn numbered(path: &Path, number: usize) -> PathBuf {
     path.with_extension(format!("{number}.jsonl"))
 }
 

@@ -1,0 +1,173 @@
+//! `argus doctor`: everything that is wrong as far as can be found out, the worst first, and a bundle of it for others.
+
+use std::path::PathBuf;
+
+use argus_backend::Backend as _;
+use argus_core::secrets::Secrets;
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
+use argus_reconciler::identity;
+use argus_reconciler::specs::{Kept, SpecBook};
+use argus_reconciler::state::StateDir;
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::output::{self, Format};
+use super::{incidents, plan, preflight, reading, status, table};
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+use crate::wire;
+
+mod bundle;
+mod findings;
+mod machine;
+
+use findings::{Finding, Gravity};
+
+const HEAD: &[&str] = &["GRAVITY", "WHERE", "FOUND", "CODE"];
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    specs: SpecOptions,
+    /// Write a bundle for whoever is to help: a tar file without secrets and without the spec files
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// All that was found out; what could not be is told in words.
+struct Seen {
+    settings: Settings,
+    state: StateDir,
+    alive: bool,
+    controller: Option<ControllerStatus>,
+    environments: Vec<EnvironmentStatus>,
+    incidents: Vec<argus_crds::incident::Incident>,
+    book: SpecBook,
+    preflight: PreflightReport,
+    engine: Result<Value, String>,
+    plan: Result<String, String>,
+    /// What is not told, of all files.
+    secrets: Secrets,
+}
+
+/// What is told, for programs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Told<'a> {
+    healthy: bool,
+    findings: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bundle: Option<String>,
+}
+
+impl Doctor {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let seen = look(Settings::resolve(options, &self.specs)?)?;
+        let findings = findings::of(&seen);
+        if let Some(out) = &self.out {
+            bundle::write(out, &seen, &findings)?;
+        }
+        let told = Told {
+            healthy: findings.is_empty(),
+            findings: &findings,
+            bundle: self.out.as_ref().map(|out| out.display().to_string()),
+        };
+        match self.output.unwrap_or(Format::Table) {
+            Format::Json => output::json(&told)?,
+            Format::Yaml => output::yaml(&told)?,
+            Format::Name => output::data(&output::lines(findings.iter().map(|one| &one.place)))?,
+            Format::Table | Format::Wide => output::data(&text(&findings))?,
+        }
+        match &self.out {
+            Some(out) => output::note(&format!(
+                "wrote `{}`; look into it before you give it away: `tar -tvf {0}`",
+                out.display()
+            )),
+            None if !findings.is_empty() => output::note(&format!(
+                "{} `argus doctor --out support.tar` writes all of it down, without secrets",
+                output::cyan("hint:")
+            )),
+            None => {}
+        }
+        Ok(exit(&findings))
+    }
+}
+
+/// As the worst that was found would end; warnings are no failure.
+fn exit(findings: &[Finding]) -> Exit {
+    match findings.first().filter(|worst| worst.gravity == Gravity::Fail) {
+        None => Exit::Done,
+        Some(worst) => worst.code.map_or(Exit::Unexpected, Exit::of),
+    }
+}
+
+fn look(settings: Settings) -> Result<Seen, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let kept: Kept = status::peek(&state.book_json());
+    let identity = identity::peek(&state.identity()).unwrap_or_default();
+    let book = reading::folder(&settings, &settings.specs, &identity, kept)?;
+    let mut secrets = Secrets::default();
+    let held = book.files.values().filter_map(|entry| entry.holds.as_ref());
+    for accepted in held.chain(book.environments.values()) {
+        secrets.join(&accepted.desired.not_to_be_told());
+    }
+    let (preflight, engine, plan) = super::block_on(async {
+        let preflight = preflight::look(&settings, &[], false).await?;
+        let docker = wire::docker(&settings)?;
+        let (engine, plan) = tokio::join!(docker.about(), plan::as_text(&settings, &book));
+        Ok((preflight, engine, plan))
+    })?;
+    let engine = engine.map_err(|error| error.to_string()).map(|about| {
+        serde_json::json!({
+            "version": about.version,
+            "apiVersion": about.api_version,
+            "dataRoot": about.data_root,
+            "endpoint": about.endpoint,
+            "facts": about.facts,
+        })
+    });
+    Ok(Seen {
+        alive: status::is_alive(&state),
+        controller: status::controller(&state)?,
+        environments: status::all(&state)?,
+        incidents: incidents::read(&state)?,
+        plan: plan.map_err(|failure| failure.message().to_owned()),
+        settings,
+        state,
+        book,
+        preflight,
+        engine,
+        secrets,
+    })
+}
+
+fn text(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return format!("{}\n", output::green("nothing is wrong"));
+    }
+    let row = |one: &Finding| {
+        let gravity = match one.gravity {
+            Gravity::Fail => output::red("fail"),
+            Gravity::Warn => output::yellow("warn"),
+        };
+        let code = one.code.map(|code| code.to_string());
+        vec![
+            gravity,
+            one.place.clone(),
+            one.message.clone(),
+            code.unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<_> = findings.iter().map(row).collect();
+    let mut lines = table::lines(HEAD, &rows);
+    let mut said = std::collections::BTreeSet::new();
+    let hints = findings.iter().flat_map(|one| &one.remedies);
+    for hint in hints.filter(|hint| said.insert(hint.as_str())) {
+        lines.push(format!("{} {hint}", output::cyan("hint:")));
+    }
+    output::lines(lines)
+}

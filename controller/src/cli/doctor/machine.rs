@@ -1,0 +1,51 @@
+//! What the machine is that all of this runs on.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::Seen;
+
+/// System, kernel, processors, memory and disks; of the variables that steer us only the names.
+pub(super) fn facts(seen: &Seen) -> Value {
+    let us = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    let ours = |name: &String| name.starts_with("ARGUS_") || name.starts_with("DOCKER_");
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    json!({
+        "system": line("/etc/os-release", "PRETTY_NAME=").map(|name| name.trim_matches('"').to_owned()),
+        "kernel": format!("{} {} {}", text(us.sysname()), text(us.release()), text(us.version())),
+        "machine": text(us.machine()),
+        "processors": std::thread::available_parallelism().map(std::num::NonZero::get).ok(),
+        "memoryTotal": line("/proc/meminfo", "MemTotal:"),
+        "memoryAvailable": line("/proc/meminfo", "MemAvailable:"),
+        "load": fs::read_to_string("/proc/loadavg").ok().map(|load| load.trim().to_owned()),
+        "user": rustix::process::geteuid().as_raw(),
+        "inContainer": Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists(),
+        "disks": {
+            "state": disk(seen.state.root()),
+            "specs": disk(&seen.settings.specs),
+        },
+        "variables": variables.filter(ours).collect::<Vec<_>>(),
+    })
+}
+
+/// What stands behind a word at the beginning of a line.
+fn line(file: &str, word: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
+    Some(rest.trim().to_owned())
+}
+
+fn disk(path: &Path) -> Value {
+    match rustix::fs::statvfs(path) {
+        Ok(disk) => json!({
+            "path": path.display().to_string(),
+            "totalBytes": disk.f_blocks.saturating_mul(disk.f_frsize),
+            "availableBytes": disk.f_bavail.saturating_mul(disk.f_frsize),
+            "inodesFree": disk.f_favail,
+        }),
+        Err(error) => json!({ "path": path.display().to_string(), "error": error.to_string() }),
+    }
+}

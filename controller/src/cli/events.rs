@@ -1,0 +1,215 @@
+//! `argus events`: what happened, as it stands in the journal, with or without a controller.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use argus_core::record::Record;
+use argus_crds::error::Code;
+use argus_reconciler::clock;
+use argus_reconciler::history::Tail;
+use argus_reconciler::state::StateDir;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::output::{self, Format};
+use super::status;
+use super::table::Columns;
+use crate::exit::{Exit, Failure};
+use crate::settings::{Options, Settings, SpecOptions};
+
+mod words;
+
+use words::Words;
+
+/// How often the journal is looked at with `--follow`.
+const LOOK: Duration = Duration::from_millis(100);
+const HEAD: &[&str] = &["AT", "ENVIRONMENT", "EVENT", "SUBJECT", "WHAT"];
+const WIDE: &[&str] = &["AT", "ENVIRONMENT", "EVENT", "SUBJECT", "WHAT", "NUMBER", "RUN"];
+
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// Environment; everything without
+    environment: Option<String>,
+    /// Go on with what happens
+    #[arg(short, long)]
+    follow: bool,
+    /// Only what happened in this time up to now, as in `10m`
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    since: Option<Duration>,
+    /// Only events of these names, with commas between them, as in `restart_attempt,error`
+    #[arg(long = "type", value_name = "NAME", value_delimiter = ',', value_parser = name)]
+    types: Vec<String>,
+    /// Only the last ones of what happened up to now
+    #[arg(long, value_name = "N")]
+    tail: Option<usize>,
+    /// No header line
+    #[arg(long)]
+    no_headers: bool,
+    /// Format
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// A record that is shown, with what can be said of it only with those before.
+struct Event {
+    record: Record,
+    subject: String,
+    what: String,
+}
+
+impl Events {
+    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        if let Some(env) = &self.environment {
+            status::named(env)?;
+        }
+        let state = StateDir::at(settings.state);
+        let journal = state.journal();
+        readable(&journal)?;
+        status::say_if_alone(&state);
+        let (mut tail, mut words) = (Tail::of(journal.clone()), Words::default());
+        let mut events = self.chosen(more(&mut tail, &journal)?, &mut words, true);
+        let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
+        events.drain(..surplus);
+        let mut screen = Screen {
+            format: self.output.unwrap_or(Format::Table),
+            columns: Columns::default(),
+            headed: self.no_headers,
+        };
+        if !self.follow {
+            screen.show_all(&events)?;
+            return Ok(Exit::Done);
+        }
+        screen.go_on(&events)?;
+        super::block_on(async {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                let events = self.chosen(more(&mut tail, &journal)?, &mut words, false);
+                screen.go_on(&events)?;
+            }
+        })
+    }
+
+    /// Those that are asked for; the words know all of them.
+    fn chosen(&self, records: Vec<Record>, words: &mut Words, past: bool) -> Vec<Event> {
+        let types: BTreeSet<&str> = self.types.iter().map(String::as_str).collect();
+        let since = self.since.filter(|_| past).map(|since| clock::now() - since);
+        let mut chosen = Vec::new();
+        for record in records {
+            let (subject, what) = words.of(&record);
+            let of = record.environment().map(argus_core::ident::EnvName::as_str);
+            let at = argus_core::time::Timestamp::parse(&record.at);
+            let wanted = self.environment.as_deref().is_none_or(|env| of == Some(env))
+                && (types.is_empty() || types.contains(record.name()))
+                && since.is_none_or(|since| at.is_some_and(|at| at >= since));
+            if wanted {
+                chosen.push(Event {
+                    record,
+                    subject,
+                    what,
+                });
+            }
+        }
+        chosen
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if Record::NAMES.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("there are: {}", Record::NAMES.join(", ")))
+}
+
+/// Who may not read it is told so, and not that nothing happened.
+fn readable(journal: &Path) -> Result<(), Failure> {
+    match std::fs::File::open(journal) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let message = format!("cannot read `{}`: it is another user's", journal.display());
+            Err(Failure::of(Code::PrereqMissing, message)
+                .exit(Exit::Unexpected)
+                .hint("the controller's user may read it, and `/events` over HTTP tells the same"))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
+    let doing = || format!("cannot read `{}`", journal.display());
+    tail.more().map_err(|error| Failure::fault(&doing(), &error))
+}
+
+/// Where events are shown.
+struct Screen {
+    format: Format,
+    columns: Columns,
+    /// There is a header, or none is wanted.
+    headed: bool,
+}
+
+impl Screen {
+    /// All there are.
+    fn show_all(&mut self, events: &[Event]) -> Result<(), Failure> {
+        let items = || json!({ "items": events.iter().map(value).collect::<Vec<_>>() });
+        match self.format {
+            Format::Json => output::json(&items()),
+            Format::Yaml => output::yaml(&items()),
+            Format::Table | Format::Wide if events.is_empty() => {
+                output::note("no events");
+                Ok(())
+            }
+            Format::Table | Format::Wide | Format::Name => self.go_on(events),
+        }
+    }
+
+    /// Those that came: a line each.
+    fn go_on(&mut self, events: &[Event]) -> Result<(), Failure> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        match self.format {
+            Format::Json => output::data(&output::lines(events.iter().map(value))),
+            Format::Yaml => events.iter().try_for_each(|event| {
+                output::data("---\n")?;
+                output::yaml(&value(event))
+            }),
+            Format::Name => output::data(&output::lines(events.iter().map(|event| event.record.name()))),
+            Format::Table | Format::Wide => {
+                let wide = self.format == Format::Wide;
+                let head = if wide { WIDE } else { HEAD };
+                let mut rows: Vec<_> = events.iter().map(|event| row(event, wide)).collect();
+                if !std::mem::replace(&mut self.headed, true) {
+                    rows.insert(0, head.iter().map(|&text| text.to_owned()).collect());
+                }
+                output::data(&output::lines(self.columns.lines(&rows)))
+            }
+        }
+    }
+}
+
+fn row(event: &Event, wide: bool) -> Vec<String> {
+    let record = &event.record;
+    let of = record.environment().map(ToString::to_string);
+    let mut cells = vec![
+        record.at.clone(),
+        of.unwrap_or_default(),
+        words::coloured(record),
+        event.subject.clone(),
+        event.what.clone(),
+    ];
+    if wide {
+        cells.extend([record.seq.to_string(), record.run.clone()]);
+    }
+    cells
+}
+
+/// The record as it stands in the journal, with its name.
+fn value(event: &Event) -> Value {
+    // Our own types have text keys and no foreign serializers: they can always be written.
+    let mut value = serde_json::to_value(&event.record).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        fields.insert("event".to_owned(), json!(event.record.name()));
+    }
+    value
+}

@@ -1,0 +1,247 @@
+//! What a record says, in a few words.
+
+use std::collections::BTreeMap;
+
+use argus_core::plan::Subject;
+use argus_core::record::{Deed, End, Entry, Note, Record, Settlement};
+use argus_crds::error::Code;
+use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
+
+use crate::cli::output;
+
+/// What is to be known of the records before to understand the next: what was to be done.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    intents: BTreeMap<u64, (String, String)>,
+}
+
+impl Words {
+    /// Subject and words of a record.
+    pub(super) fn of(&mut self, record: &Record) -> (String, String) {
+        match &record.entry {
+            Entry::Intent(intent) => {
+                let subject = subject(&intent.subject);
+                self.intents
+                    .insert(record.seq, (subject.clone(), intent.act.verb.clone()));
+                let deed = deed(&intent.act);
+                (subject, format!("{deed} ({})", intent.cause))
+            }
+            Entry::Result {
+                of,
+                verb,
+                end,
+                code,
+                ms,
+                ..
+            } => {
+                // An act comes back once.
+                let subject = self.intents.remove(of).map(|(subject, _)| subject);
+                let end = match end {
+                    End::Done => "done",
+                    End::Failed => "failed",
+                    End::Unknown => "outcome unknown",
+                };
+                let words = format!("{verb} {end} after {ms} ms{}", with(*code));
+                (subject.unwrap_or_default(), words)
+            }
+            Entry::Note(Note::Settled { of, settled, how }) => {
+                let (subject, verb) = self.intents.remove(of).unwrap_or_default();
+                let found = match settled {
+                    Settlement::Done => "had been done",
+                    Settlement::NotDone => "had not been done",
+                    Settlement::Redo => "may have been done and is harmless to repeat",
+                };
+                let verb = if verb.is_empty() { "act" } else { &verb };
+                (subject, format!("{verb} {of} {found}: {how}"))
+            }
+            Entry::Note(note) => of_note(note),
+        }
+    }
+}
+
+#[allow(clippy::too_many_lines, reason = "one arm a kind of note")]
+fn of_note(note: &Note) -> (String, String) {
+    let controller = || "controller".to_owned();
+    match note {
+        Note::Start { version, clean, .. } => {
+            let before = if *clean { "ended cleanly" } else { "died" };
+            (controller(), format!("argus {version}; the run before {before}"))
+        }
+        Note::Stop => (controller(), "stops; containers keep running".to_owned()),
+        Note::Mode { from, to, why } => {
+            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            (controller(), format!("{from} -> {to}{why}"))
+        }
+        Note::Phase {
+            environment,
+            from,
+            to,
+            after_ms,
+            ..
+        } => {
+            let after = after_ms.map(|ms| format!(" after {ms} ms")).unwrap_or_default();
+            (environment.to_string(), format!("{from} -> {to}{after}"))
+        }
+        Note::Error {
+            environment,
+            service,
+            code,
+            ..
+        } => {
+            let of = match (environment, service) {
+                (Some(env), Some(service)) => format!("{env}/{service}"),
+                (Some(env), None) => env.to_string(),
+                (None, Some(service)) => service.clone(),
+                (None, None) => controller(),
+            };
+            (of, code.to_string())
+        }
+        Note::Restart {
+            environment,
+            service,
+            restarts,
+            code,
+            ..
+        } => {
+            let words = format!("started again{}; {restarts} in all", with(*code));
+            (format!("{environment}/{service}"), words)
+        }
+        Note::Recovered { environment, service } => {
+            (format!("{environment}/{service}"), "is well again".to_owned())
+        }
+        Note::GaveUp {
+            environment,
+            service,
+            code,
+        } => (
+            format!("{environment}/{service}"),
+            format!("given up{}", with(*code)),
+        ),
+        Note::Port {
+            environment,
+            service,
+            container_port,
+            from,
+            to,
+        } => (
+            format!("{environment}/{service}"),
+            format!("port {container_port} moved on the host: {from} -> {to}"),
+        ),
+        Note::Circuit {
+            environment,
+            to,
+            openings,
+        } => {
+            let of = environment.as_ref().map_or("engine", |env| env.as_str());
+            let words = match to {
+                BreakerState::Closed => "breaker closed".to_owned(),
+                BreakerState::Open => format!("breaker open, {} so far", times(*openings, "time")),
+                BreakerState::HalfOpen => "breaker half-open: one call is tried".to_owned(),
+            };
+            (of.to_owned(), words)
+        }
+        Note::Orphan {
+            what, name, project, ..
+        } => {
+            let of = project.as_ref().map(|it| format!(" of project `{it}`"));
+            let words = format!("{what} `{name}`{} was left behind", of.unwrap_or_default());
+            (name.clone(), words)
+        }
+        Note::OrphanGone { what, id } => (id.chars().take(12).collect(), format!("orphaned {what} is gone")),
+        Note::Cleanup { begins, orphans } => {
+            let words = if *begins {
+                format!("{} to be removed", times(*orphans, "orphan"))
+            } else {
+                "no orphan is being removed any more".to_owned()
+            };
+            ("orphans".to_owned(), words)
+        }
+        Note::Check { check, result } => (check.to_string(), checked(*result).to_owned()),
+        Note::Preflight { overall } => {
+            let words = match overall {
+                PreflightOverall::Healthy => "healthy",
+                PreflightOverall::Degraded => "degraded",
+                PreflightOverall::Unhealthy => "unhealthy",
+            };
+            ("preflight".to_owned(), words.to_owned())
+        }
+        Note::Connectivity {
+            environment,
+            verified,
+            links,
+            broken,
+        } => {
+            let words = if *verified {
+                format!("everybody reaches everybody over {links} links")
+            } else {
+                format!("{broken} of {links} links do not work")
+            };
+            (environment.to_string(), words)
+        }
+        Note::Command {
+            environment,
+            verb,
+            taken,
+        } => {
+            let of = environment.as_ref().map_or_else(controller, ToString::to_string);
+            let words = if *taken { "taken in" } else { "refused" };
+            (of, format!("`{verb}` {words}"))
+        }
+        // It is told with what it settles.
+        Note::Settled { of, .. } => (of.to_string(), "settled".to_owned()),
+        Note::Writable => (controller(), "journal can be written again".to_owned()),
+        Note::Resumed => (controller(), "mode Safe was ended by a person".to_owned()),
+    }
+}
+
+/// The name of a record in the colour of what it means.
+pub(super) fn coloured(record: &Record) -> String {
+    let name = record.name();
+    match name {
+        "error" | "restart_exhausted" | "port_conflict" | "circuit_open" => output::red(name),
+        "restart_success" | "circuit_closed" | "network_verified" | "writable" => output::green(name),
+        "restart_attempt" | "port_reassigned" | "circuit_half_open" | "orphan_found" => output::yellow(name),
+        _ => name.to_owned(),
+    }
+}
+
+fn subject(subject: &Subject) -> String {
+    match subject {
+        Subject::StrayContainer { id } => format!("stray container {}", short(id.as_str())),
+        Subject::StrayNetwork { id } => format!("stray network {}", short(id.as_str())),
+        known @ (Subject::Service { .. }
+        | Subject::Network { .. }
+        | Subject::Volume { .. }
+        | Subject::Image { .. }) => known.to_string(),
+    }
+}
+
+fn deed(act: &Deed) -> String {
+    let id = act.id.as_deref().map(short);
+    let name = act.name.as_deref().or(id.as_deref()).or(act.image.as_deref());
+    match name {
+        Some(name) => format!("{} `{name}`", act.verb),
+        None => act.verb.clone(),
+    }
+}
+
+fn short(id: &str) -> String {
+    id.chars().take(12).collect()
+}
+
+fn with(code: Option<Code>) -> String {
+    code.map(|code| format!(": {code}")).unwrap_or_default()
+}
+
+fn checked(result: CheckResult) -> &'static str {
+    match result {
+        CheckResult::Skipped => "skipped",
+        CheckResult::Pass => "pass",
+        CheckResult::Warn => "warn",
+        CheckResult::Fail => "fail",
+    }
+}
+
+fn times(number: u64, thing: &str) -> String {
+    output::count(usize::try_from(number).unwrap_or(usize::MAX), thing)
+}

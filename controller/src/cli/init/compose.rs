@@ -1,0 +1,340 @@
+//! The services of a compose file, as far as our file has words for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use argus_crds::error::Code;
+use argus_crds::yaml::document;
+use serde_json::{Map, Value, json};
+
+use super::{Draft, Place, dockerfile, variables};
+use crate::exit::{Exit, Failure};
+
+mod parts;
+
+/// Keys that say what Argus does anyway, or what only compose itself needs.
+const NEEDLESS: &[&str] = &[
+    "container_name",
+    "expose",
+    "init",
+    "labels",
+    "pull_policy",
+    "restart",
+    "stdin_open",
+    "tty",
+];
+
+/// The document, with what it merges put in.
+pub(super) fn read(path: &Path) -> Result<Value, Failure> {
+    let name = path.display().to_string();
+    let bytes = fs::read(path).map_err(|error| Failure::fault(&format!("cannot read `{name}`"), &error))?;
+    let read = document(&name, &bytes).map_err(|complaint| {
+        let line = complaint
+            .place
+            .map(|place| format!(":{}", place.line))
+            .unwrap_or_default();
+        Failure::of(
+            Code::SpecInvalid,
+            format!("`{name}`{line}: {}", complaint.message),
+        )
+        .exit(Exit::Refused)
+        .hint("mend it, or move it out of the way")
+    })?;
+    Ok(merged(read.value))
+}
+
+/// What stands under `<<` put in where nothing else stands.
+fn merged(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(merged).collect(),
+        Value::Object(fields) => {
+            let mut fields: Map<String, Value> = fields
+                .into_iter()
+                .map(|(key, value)| (key, merged(value)))
+                .collect();
+            let others = match fields.shift_remove("<<") {
+                Some(Value::Array(others)) => others,
+                Some(other) => vec![other],
+                None => Vec::new(),
+            };
+            for other in others {
+                for (key, value) in other.as_object().into_iter().flatten() {
+                    fields.entry(key).or_insert_with(|| value.clone());
+                }
+            }
+            Value::Object(fields)
+        }
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}
+
+/// All services of it.
+pub(super) fn draft(document: &Value, place: &Place<'_>) -> Draft {
+    let mut read = BTreeSet::new();
+    let document = filled(document, &mut read);
+    let mut notes = Vec::new();
+    let nothing = Map::new();
+    let services = document["services"].as_object().unwrap_or(&nothing);
+    let ends = ending(services);
+    let mut found = Vec::new();
+    for (name, service) in services {
+        let mut one = Service {
+            name,
+            place,
+            notes: &mut notes,
+        };
+        found.extend(one.translated(service, ends.contains(name.as_str())));
+    }
+    for key in ["configs", "include", "secrets"] {
+        if document.get(key).is_some() {
+            notes.push(format!("left out: `{key}`"));
+        }
+    }
+    if !read.is_empty() {
+        let names: Vec<String> = read.iter().map(|name| format!("`{name}`")).collect();
+        notes.push(format!(
+            "read from the `.env` beside this file: {}",
+            names.join(", ")
+        ));
+    }
+    if found.is_empty() {
+        notes.push("no service was found that could be translated".to_owned());
+    }
+    Draft {
+        services: found,
+        from: None,
+        notes,
+    }
+}
+
+/// Every text of a document with its variables put in.
+fn filled(value: &Value, read: &mut BTreeSet<String>) -> Value {
+    match value {
+        Value::String(text) => Value::String(variables::filled(text, read)),
+        Value::Array(items) => items.iter().map(|item| filled(item, read)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| (key.clone(), filled(value, read)))
+            .collect(),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain.clone(),
+    }
+}
+
+/// Services of which somebody waits for the end.
+fn ending(services: &Map<String, Value>) -> BTreeSet<&str> {
+    let waits = services
+        .values()
+        .filter_map(|service| service["depends_on"].as_object());
+    waits
+        .flatten()
+        .filter(|(_, on)| on["condition"] == "service_completed_successfully")
+        .map(|(name, _)| name.as_str())
+        .collect()
+}
+
+/// A service on its way.
+struct Service<'a> {
+    name: &'a str,
+    place: &'a Place<'a>,
+    notes: &'a mut Vec<String>,
+}
+
+impl Service<'_> {
+    fn translated(&mut self, written: &Value, ends: bool) -> Option<Value> {
+        let mut service = Map::from_iter([("name".to_owned(), json!(self.name))]);
+        let mut container = Map::new();
+        let own = written["container_name"].as_str().map(str::to_owned);
+        let name = own.unwrap_or_else(|| format!("{}-{}", self.place.slug, self.name));
+        container.insert("name".to_owned(), json!(name));
+        let nothing = Map::new();
+        for (key, value) in written.as_object().unwrap_or(&nothing) {
+            let (to, name, value) = match key.as_str() {
+                "image" => (&mut service, "image", Some(value.clone())),
+                "build" => (&mut service, "build", self.build(value)),
+                "command" | "entrypoint" => (&mut service, key.as_str(), Some(value.clone())),
+                "user" => (&mut service, "user", parts::text(value).map(Value::String)),
+                "working_dir" => (&mut service, "workingDir", Some(value.clone())),
+                "tmpfs" => (&mut service, "tmpfs", Some(parts::list(value))),
+                "extra_hosts" => (&mut service, "extraHosts", Some(parts::pairs(value, ':'))),
+                "cpus" => (&mut service, "cpus", Some(value.clone())),
+                "mem_limit" => (&mut service, "memory", parts::size(value)),
+                "deploy" => {
+                    let limits = &value["resources"]["limits"];
+                    if let Some(cpus) = limits.get("cpus") {
+                        service.insert("cpus".to_owned(), cpus.clone());
+                    }
+                    (&mut service, "memory", parts::size(&limits["memory"]))
+                }
+                "stop_grace_period" => (&mut service, "stopGrace", parts::span(value)),
+                "depends_on" => (&mut service, "dependsOn", Some(dependencies(value))),
+                "ports" => (&mut container, "ports", self.ports(value)),
+                "environment" => (&mut container, "environment", Some(environment(value))),
+                "volumes" => (&mut container, "volumes", self.volumes(value)),
+                "healthcheck" => (&mut container, "healthcheck", self.healthcheck(value)),
+                "networks" if parts::has_no_alias(value) => continue,
+                "profiles" => {
+                    self.note(&format!("`{key}`: it is always there"));
+                    continue;
+                }
+                "env_file" => {
+                    self.note("`env_file`: put its variables into `container.environment`");
+                    continue;
+                }
+                key if NEEDLESS.contains(&key) || key.starts_with("x-") => continue,
+                other => {
+                    self.note(&format!("`{other}`"));
+                    continue;
+                }
+            };
+            to.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        if ends {
+            service.insert("oneShot".to_owned(), json!(true));
+        } else if !container.contains_key("healthcheck") && written.get("healthcheck").is_none() {
+            let ports = container.get("ports").and_then(Value::as_array);
+            if let Some(port) = ports.and_then(|ports| dockerfile::first_tcp(ports)) {
+                container.insert("healthcheck".to_owned(), json!({ "type": "tcp", "port": port }));
+            }
+        }
+        if service.contains_key("image") && service.contains_key("build") {
+            // What is built is called as the image was.
+            let image = service.shift_remove("image");
+            service["build"]["image"] = json!(image);
+        }
+        if !service.contains_key("image") && !service.contains_key("build") {
+            self.note("the whole service: it has neither `image` nor `build`");
+            return None;
+        }
+        service.insert("container".to_owned(), Value::Object(container));
+        Some(Value::Object(service))
+    }
+
+    fn note(&mut self, what: &str) {
+        self.notes.push(format!("left out of `{}`: {what}", self.name));
+    }
+
+    fn build(&mut self, value: &Value) -> Option<Value> {
+        let context = value
+            .as_str()
+            .or_else(|| value["context"].as_str())
+            .unwrap_or(".");
+        if context.contains("://") {
+            self.note("`build`: a context that is not a folder");
+            return None;
+        }
+        let folder = parts::joined(&self.place.back, context);
+        let mut build = json!({ "context": folder });
+        if let Some(file) = value["dockerfile"].as_str() {
+            build["dockerfile"] = json!(parts::joined(&folder, file));
+        }
+        let args = environment(&value["args"]);
+        if args.as_object().is_some_and(|args| !args.is_empty()) {
+            build["args"] = args;
+        }
+        let known = ["context", "dockerfile", "args"];
+        for key in value.as_object().into_iter().flat_map(Map::keys) {
+            if !known.contains(&key.as_str()) {
+                self.note(&format!("`build.{key}`"));
+            }
+        }
+        Some(build)
+    }
+
+    fn ports(&mut self, value: &Value) -> Option<Value> {
+        let mut ports = Vec::new();
+        for port in value.as_array()? {
+            match parts::port(port) {
+                Some(port) => ports.push(json!(port)),
+                None => self.note(&format!("port `{port}`")),
+            }
+        }
+        Some(Value::Array(ports))
+    }
+
+    fn volumes(&mut self, value: &Value) -> Option<Value> {
+        let mut volumes = Vec::new();
+        for volume in value.as_array()? {
+            match parts::volume(volume, &self.place.back) {
+                Ok(volume) => volumes.push(json!(volume)),
+                Err(why) => self.note(&why),
+            }
+        }
+        (!volumes.is_empty()).then_some(Value::Array(volumes))
+    }
+
+    fn healthcheck(&mut self, value: &Value) -> Option<Value> {
+        let command = match &value["test"] {
+            _ if value["disable"] == true => return None,
+            Value::String(shell) => json!(["sh", "-c", shell]),
+            Value::Array(words) => match words.first().and_then(Value::as_str) {
+                Some("CMD") => json!(words[1..]),
+                Some("CMD-SHELL") => json!(["sh", "-c", words.get(1)]),
+                Some("NONE") => return None,
+                Some(_) | None => {
+                    self.note("`healthcheck.test`");
+                    return None;
+                }
+            },
+            // Only how often and how long: what is asked is the image's.
+            _ => Value::Null,
+        };
+        let mut check = if command.is_null() {
+            json!({ "type": "docker" })
+        } else {
+            json!({ "type": "exec", "command": command })
+        };
+        for (from, to) in [
+            ("interval", "interval"),
+            ("timeout", "timeout"),
+            ("start_period", "startPeriod"),
+        ] {
+            if let Some(span) = parts::span(&value[from]) {
+                check[to] = span;
+            }
+        }
+        if let Some(retries) = value.get("retries") {
+            check["retries"] = retries.clone();
+        }
+        if value.get("start_interval").is_some() {
+            self.note("`healthcheck.start_interval`");
+        }
+        Some(check)
+    }
+}
+
+fn dependencies(value: &Value) -> Value {
+    let long = |(name, on): (&String, &Value)| {
+        let condition = match on["condition"].as_str() {
+            Some("service_healthy") => "healthy",
+            Some("service_completed_successfully") => "completed",
+            Some(_) | None => return json!(name),
+        };
+        json!({ "service": name, "condition": condition })
+    };
+    match value {
+        Value::Object(all) => all.iter().map(long).collect(),
+        names => names.clone(),
+    }
+}
+
+/// A map of texts from a map or from a list of `NAME=value`; what has no value is read from outside.
+fn environment(value: &Value) -> Value {
+    let outside = |name: &str| format!("{{{{env.{name}}}}}");
+    let all: BTreeMap<String, String> = match value {
+        Value::Object(map) => map
+            .iter()
+            .map(|(name, value)| (name.clone(), parts::text(value).unwrap_or_else(|| outside(name))))
+            .collect(),
+        Value::Array(list) => list
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|line| match line.split_once('=') {
+                Some((name, value)) => (name.to_owned(), value.to_owned()),
+                None => (line.to_owned(), outside(line)),
+            })
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => BTreeMap::new(),
+    };
+    json!(all)
+}

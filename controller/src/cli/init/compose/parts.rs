@@ -1,0 +1,186 @@
+//! The small forms of a compose file: ports, volumes, spans of time, sizes.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::{Value, json};
+
+/// A scalar as text; `None`: there is nothing.
+pub(super) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// One or many, as many.
+pub(super) fn list(value: &Value) -> Value {
+    match value {
+        Value::Array(_) => value.clone(),
+        one => json!([one]),
+    }
+}
+
+/// A list of `a:b` from a list or a map.
+pub(super) fn pairs(value: &Value, between: char) -> Value {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .map(|(name, value)| json!(format!("{name}{between}{}", text(value).unwrap_or_default())))
+            .collect(),
+        Value::Array(all) => {
+            let one = |one: &Value| {
+                json!(
+                    text(one)
+                        .unwrap_or_default()
+                        .replacen('=', &between.to_string(), 1)
+                )
+            };
+            all.iter().map(one).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => list(value),
+    }
+}
+
+/// `5s` and `1m30s` as we write them.
+pub(super) fn span(value: &Value) -> Option<Value> {
+    let span = humantime::parse_duration(value.as_str()?).ok()?;
+    let millis = span.as_millis();
+    Some(if millis % 1_000 == 0 {
+        json!(format!("{}s", millis / 1_000))
+    } else {
+        json!(format!("{millis}ms"))
+    })
+}
+
+/// `512m`, `1gb` or bytes as we write them.
+pub(super) fn size(value: &Value) -> Option<Value> {
+    let text = text(value)?;
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..at].parse().ok()?;
+    let unit = match text[at..].to_ascii_lowercase().as_str() {
+        "" | "b" => return Some(json!(number)),
+        "k" | "kb" => "KB",
+        "m" | "mb" => "MB",
+        "g" | "gb" => "GB",
+        _ => return None,
+    };
+    Some(json!(format!("{number}{unit}")))
+}
+
+/// `[ip:]host:container[/udp]` from either form.
+pub(super) fn port(value: &Value) -> Option<String> {
+    if !value.is_object() {
+        return text(value);
+    }
+    let target = text(&value["target"])?;
+    let host = text(&value["host_ip"])
+        .map(|ip| format!("{ip}:"))
+        .unwrap_or_default();
+    let published = text(&value["published"])
+        .map(|port| format!("{port}:"))
+        .unwrap_or_default();
+    let udp = if value["protocol"] == "udp" { "/udp" } else { "" };
+    // An address alone says nothing: it needs a port.
+    let host = if published.is_empty() { String::new() } else { host };
+    Some(format!("{host}{published}{target}{udp}"))
+}
+
+/// A volume in the short form; why it cannot be.
+pub(super) fn volume(value: &Value, back: &Path) -> Result<String, String> {
+    let shown = || text(value).unwrap_or_else(|| value.to_string());
+    let (source, target, mode) = if let Some(text) = value.as_str() {
+        let mut parts = text.splitn(3, ':');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(source), Some(target), mode) => (source, target, mode.map(str::to_owned)),
+            (_, _, _) => return Err(format!("volume `{}`: it has no name", shown())),
+        }
+    } else {
+        let (Some(source), Some(target)) = (value["source"].as_str(), value["target"].as_str()) else {
+            return Err(format!("volume `{}`", shown()));
+        };
+        let mode = (value["read_only"] == true).then(|| "ro".to_owned());
+        (source, target, mode)
+    };
+    let mode = mode.map(|mode| format!(":{mode}")).unwrap_or_default();
+    if !source.starts_with(['.', '/', '~']) {
+        return Ok(format!("{source}:{target}{mode}"));
+    }
+    let inside = joined(back, source);
+    if source.starts_with(['/', '~']) || inside.starts_with("..") {
+        return Err(format!(
+            "volume `{}`: outside of the folder of this file only what `--allow-mount` names is mounted",
+            shown()
+        ));
+    }
+    Ok(format!("./{}:{target}{mode}", inside.display()))
+}
+
+/// A path behind another one, without the dots that say nothing.
+pub(super) fn joined(folder: &Path, path: &str) -> PathBuf {
+    let joined: PathBuf = folder
+        .join(path)
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    if joined.as_os_str().is_empty() {
+        ".".into()
+    } else {
+        joined
+    }
+}
+
+/// Networks that only say who sees whom: here everybody sees everybody of an environment.
+pub(super) fn has_no_alias(value: &Value) -> bool {
+    match value {
+        Value::Object(all) => all.values().all(|network| network.get("aliases").is_none()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_forms_are_written_as_ours() {
+        assert_eq!(span(&json!("1m30s")), Some(json!("90s")));
+        assert_eq!(
+            span(&json!("1.5s")).or(span(&json!("1500ms"))),
+            Some(json!("1500ms"))
+        );
+        assert_eq!(size(&json!("512m")), Some(json!("512MB")));
+        assert_eq!(size(&json!(1024)), Some(json!(1024)));
+        for (written, expected) in [
+            (json!("127.0.0.1:80:80"), "127.0.0.1:80:80"),
+            (json!(80), "80"),
+            (
+                json!({ "target": 53, "published": "5353", "host_ip": "127.0.0.1", "protocol": "udp" }),
+                "127.0.0.1:5353:53/udp",
+            ),
+            (json!({ "target": 53, "host_ip": "127.0.0.1" }), "53"),
+        ] {
+            assert_eq!(port(&written).unwrap(), expected);
+        }
+        assert_eq!(pairs(&json!({ "a": "1.2.3.4" }), ':'), json!(["a:1.2.3.4"]));
+    }
+
+    #[test]
+    fn a_volume_is_kept_where_it_may_be_mounted() {
+        let (here, up) = (Path::new("."), Path::new(".."));
+        for (written, back, expected) in [
+            (json!("data:/data"), up, Some("data:/data")),
+            (json!("./conf:/conf:ro"), here, Some("./conf:/conf:ro")),
+            (json!("./conf:/conf:ro"), up, None),
+            (json!("/etc:/etc"), here, None),
+            (json!("/anonymous"), here, None),
+            (
+                json!({ "type": "volume", "source": "data", "target": "/data", "read_only": true }),
+                up,
+                Some("data:/data:ro"),
+            ),
+        ] {
+            assert_eq!(volume(&written, back).ok().as_deref(), expected, "{written}");
+        }
+    }
+}

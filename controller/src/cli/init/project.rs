@@ -1,0 +1,77 @@
+//! What a project calls itself.
+
+use std::fs;
+use std::path::Path;
+
+use argus_crds::yaml::document;
+
+/// By its own files, else by its folder.
+pub(super) fn name(dir: &Path) -> String {
+    let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
+    let package = || {
+        let read = document("package.json", text("package.json")?.as_bytes()).ok()?;
+        let name = read.value["name"].as_str()?;
+        // Whose it is stands before it.
+        Some(name.rsplit('/').next().unwrap_or(name).to_owned())
+    };
+    let go = || {
+        let text = text("go.mod")?;
+        let module = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("module "))?;
+        let mut parts = module.trim().trim_matches('"').rsplit('/');
+        let last = parts.next()?;
+        let is_version = last
+            .strip_prefix('v')
+            .is_some_and(|rest| rest.parse::<u32>().is_ok());
+        Some(if is_version { parts.next()? } else { last }.to_owned())
+    };
+    let cargo = || toml_name(&text("Cargo.toml")?, &["package", "name"]);
+    let python = || {
+        let text = text("pyproject.toml")?;
+        toml_name(&text, &["project", "name"]).or_else(|| toml_name(&text, &["tool", "poetry", "name"]))
+    };
+    let folder = || Some(dir.file_name()?.to_string_lossy().into_owned());
+    let named = package().or_else(cargo).or_else(go).or_else(python);
+    let named = named.filter(|name| !name.trim().is_empty()).or_else(folder);
+    named.unwrap_or_else(|| "project".to_owned())
+}
+
+fn toml_name(text: &str, path: &[&str]) -> Option<String> {
+    let table: toml::Table = text.parse().ok()?;
+    let (last, tables) = path.split_last()?;
+    let inner = tables
+        .iter()
+        .try_fold(&table, |table, key| table.get(*key)?.as_table())?;
+    Some(inner.get(*last)?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_called_as_its_own_file_says_and_else_as_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("my-folder");
+        fs::create_dir(&home).unwrap();
+        assert_eq!(name(&home), "my-folder");
+        for (file, text, expected) in [
+            ("package.json", r#"{ "name": "@acme/shop" }"#, "shop"),
+            ("Cargo.toml", "[package]\nname = \"crab\"\n", "crab"),
+            ("Cargo.toml", "[workspace]\n", "my-folder"),
+            (
+                "go.mod",
+                "// a comment\nmodule example.com/acme/gopher/v2\n\ngo 1.22\n",
+                "gopher",
+            ),
+            ("pyproject.toml", "[tool.poetry]\nname = \"snake\"\n", "snake"),
+            ("pyproject.toml", "[project]\nname = \"snake\"\n", "snake"),
+            ("pyproject.toml", "not toml", "my-folder"),
+        ] {
+            fs::write(home.join(file), text).unwrap();
+            assert_eq!(name(&home), expected, "{file}: {text}");
+            fs::remove_file(home.join(file)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! `${NAME:-default}` of a compose file: its default, or what the file here calls it.
+
+use std::collections::BTreeSet;
+
+/// A text with its variables put in; those without a default are read from the `.env` beside the file, and are named.
+pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+            continue;
+        }
+        let braced = rest
+            .strip_prefix('{')
+            .and_then(|inner| Some((inner, closing(inner)?)));
+        if let Some((inner, end)) = braced {
+            out.push_str(&value(&inner[..end], read));
+            rest = &inner[end + 1..];
+            continue;
+        }
+        let end = rest.find(|c: char| !is_of_a_name(c)).unwrap_or(rest.len());
+        if end == 0 {
+            out.push('$');
+        } else {
+            out.push_str(&value(&rest[..end], read));
+        }
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// Where the brace closes that was opened before; defaults may have braces of their own.
+fn closing(inner: &str) -> Option<usize> {
+    let mut depth = 0_u32;
+    for (at, c) in inner.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => return Some(at),
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn value(inner: &str, read: &mut BTreeSet<String>) -> String {
+    let end = inner.find(|c: char| !is_of_a_name(c)).unwrap_or(inner.len());
+    let (name, rest) = inner.split_at(end);
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    if let Some(default) = rest.strip_prefix('-') {
+        return filled(default, read);
+    }
+    read.insert(name.to_owned());
+    format!("{{{{env.{name}}}}}")
+}
+
+fn is_of_a_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_put_in_and_what_has_none_is_read_from_outside() {
+        for (text, expected) in [
+            ("plain", "plain"),
+            ("a$$b $", "a$b $"),
+            ("postgres:${TAG:-16}", "postgres:16"),
+            ("${A-x}${B:-${C:-y}}", "xy"),
+            (
+                "${KEY}/$KEY2-${MUST:?why}",
+                "{{env.KEY}}/{{env.KEY2}}-{{env.MUST}}",
+            ),
+            ("${open", "${open"),
+        ] {
+            assert_eq!(filled(text, &mut BTreeSet::new()), expected, "{text}");
+        }
+        let mut read = BTreeSet::new();
+        filled("${B} $A ${C:-1}", &mut read);
+        assert_eq!(read, BTreeSet::from(["A".to_owned(), "B".to_owned()]));
+    }
+}

@@ -1,0 +1,94 @@
+//! `argus man`: manual pages, one a command, made from the same source as `--help`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+use clap_mangen::Man as Page;
+
+use super::output;
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Folder to write all pages to, as in `/usr/local/share/man/man1`; without one the page of `argus` is printed
+    dir: Option<PathBuf>,
+}
+
+impl Man {
+    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+        let pages = pages()?;
+        let Some(dir) = self.dir else {
+            if let Some((_, first)) = pages.first() {
+                output::data(first)?;
+            }
+            return Ok(Exit::Done);
+        };
+        let doing = |path: &Path| format!("cannot write `{}`", path.display());
+        fs::create_dir_all(&dir).map_err(|error| Failure::fault(&doing(&dir), &error))?;
+        for (name, page) in pages {
+            let path = dir.join(name);
+            fs::write(&path, page).map_err(|error| Failure::fault(&doing(&path), &error))?;
+            output::data(&format!("{}\n", path.display()))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Every page with the name of its file, that of the whole first.
+fn pages() -> Result<Vec<(String, String)>, Failure> {
+    let mut command = super::Cli::command().disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    add(&command, "argus", &mut pages).map_err(|error| Failure::fault("cannot make the pages", &error))?;
+    Ok(pages)
+}
+
+fn add(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
+    let page = Page::new(command.clone().display_name(name.to_owned()))
+        .title(name.to_uppercase())
+        .source(concat!("argus ", env!("CARGO_PKG_VERSION")))
+        .manual("Argus");
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    pages.push((format!("{name}.1"), String::from_utf8_lossy(&text).into_owned()));
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    for verb in shown {
+        add(verb, &format!("{name}-{}", verb.get_name()), pages)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_that_is_shown_has_a_page_that_names_it_and_its_options() {
+        let pages = pages().unwrap();
+        let page = |name: &str| {
+            let found = pages.iter().find(|(file, _)| file == name);
+            found.map(|(_, text)| text.replace('\\', ""))
+        };
+        let shown = super::super::Cli::command();
+        for verb in shown.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let name = verb.get_name();
+            let text = page(&format!("argus-{name}.1")).unwrap_or_else(|| panic!("no page of `{name}`"));
+            assert!(
+                text.contains(&format!(".TH ARGUS-{} ", name.to_uppercase())),
+                "{text}"
+            );
+            let options = verb.get_arguments().filter(|option| !option.is_hide_set());
+            for option in options.filter_map(clap::Arg::get_long) {
+                assert!(text.contains(&format!("--{option}")), "{name} --{option}: {text}");
+            }
+        }
+        assert!(page("argus-breaker-reset.1").is_some());
+        assert!(page("argus-demo-service.1").is_none());
+        let whole = page("argus.1").unwrap();
+        assert!(
+            whole.contains("argus-events(1)") && !whole.contains("demo-service"),
+            "{whole}"
+        );
+    }
+}

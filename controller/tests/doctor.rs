@@ -1,0 +1,195 @@
+//! `argus doctor` from outside: the worst first, and a bundle in which no secret is. No engine is needed.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on ends; so do its helpers"
+)]
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use argus_core::record::{Entry, JOURNAL_VERSION, Note, Record};
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{EnvironmentStatus, Phase, ServiceStatus};
+use argus_reconciler::history::line::sealed;
+use serde_json::Value;
+
+/// By the name of its variable, and from outside.
+const NAMED: &str = "hunter2-in-the-file";
+const READ: &str = "swordfish-from-outside";
+/// Of a file that is refused: nobody knows what it means, and so not what is secret in it.
+const REFUSED: &str = "open-sesame-of-the-refused";
+/// No secret by its name, and nobody's business either.
+const PLAIN: &str = "a-value-like-any-other";
+
+fn argus(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argus"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {
+        command.env_remove(name);
+    }
+    command
+        .env("ARGUS_STATE", dir.join("state"))
+        .env("ARGUS_SPECS", dir.join("specs"))
+        .env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+        .env_remove("DOCKER_CONTEXT")
+        .env("DOCKER_API_TOKEN", READ)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .args(args);
+    command.output().unwrap()
+}
+
+fn home() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in ["specs/shop", "specs/bad", "state/environments", "state/private"] {
+        std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+    }
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("specs/shop/.env", &format!("OUTSIDE={READ}\n"));
+    write(
+        "specs/shop/e2e.yaml",
+        &format!(
+            "version: '1.0'\nproject:\n  name: shop\nservice:\n  name: web\n  image: web:1\n  command: [serve, '--key={NAMED}']\n  \
+             container:\n    name: shop-web\n    environment:\n      DB_PASSWORD: {NAMED}\n      MODE: '{{{{env.OUTSIDE}}}}'\n      \
+             COLOUR: {PLAIN}\n"
+        ),
+    );
+    write(
+        "specs/bad/e2e.yaml",
+        &format!(
+            "version: '1.0'\nproject:\n  name: bad\nservice:\n  name: web\n  image: web:1\n  container:\n    name: bad-web\n    \
+             ports: [x]\n    environment:\n      API_TOKEN: {REFUSED}\n      LIST: [{REFUSED}]\n      COLOUR: {PLAIN}\n"
+        ),
+    );
+    let crash = StructuredError::new(Code::ContainerCrash, format!("it said `wrong password {NAMED}`"));
+    let status = EnvironmentStatus {
+        environment: "shop".to_owned(),
+        phase: Phase::Failed,
+        services: vec![ServiceStatus {
+            name: "web".to_owned(),
+            last_error: Some(crash),
+            ..ServiceStatus::default()
+        }],
+        ..EnvironmentStatus::default()
+    };
+    write(
+        "state/environments/shop.json",
+        &serde_json::to_string(&status).unwrap(),
+    );
+    let mut journal = String::new();
+    for seq in 1..=1_200 {
+        let record = Record {
+            v: JOURNAL_VERSION,
+            seq,
+            at: "2026-01-01T00:00:00.000Z".to_owned(),
+            run: "RUN".to_owned(),
+            entry: Entry::Note(Note::Mode {
+                from: "Full".to_owned(),
+                to: "Safe".to_owned(),
+                why: Some(format!("because of {READ}")),
+            }),
+        };
+        journal += &(sealed(&serde_json::to_string(&record).unwrap()) + "\n");
+    }
+    write("state/private/journal.jsonl", &journal);
+    dir
+}
+
+fn unpacked(path: &Path) -> BTreeMap<String, String> {
+    let mut archive = tar::Archive::new(std::fs::File::open(path).unwrap());
+    let mut files = BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        files.insert(name.strip_prefix("argus-doctor/").unwrap().to_owned(), text);
+    }
+    files
+}
+
+#[test]
+fn the_bundle_tells_everything_but_secrets_and_values() {
+    let dir = home();
+    let output = argus(dir.path(), &["doctor", "--out", "support.tar"]);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let path = dir.path().join("support.tar");
+    let bytes = std::fs::read(&path).unwrap();
+    for value in [NAMED, READ, REFUSED, PLAIN] {
+        let there = bytes.windows(value.len()).any(|part| part == value.as_bytes());
+        assert!(!there, "`{value}` is in the bundle");
+        assert!(!said.contains(value), "`{value}` is on the screen: {said}");
+    }
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+
+    let files = unpacked(&path);
+    let json = |name: &str| serde_json::from_str::<Value>(&files[name]).unwrap();
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    let expected = [
+        "README",
+        "about.json",
+        "controller.json",
+        "environments/shop.json",
+        "findings.json",
+        "journal.jsonl",
+        "machine.json",
+        "plan.txt",
+        "preflight.json",
+        "specs.json",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(json("about.json")["version"], env!("CARGO_PKG_VERSION"));
+    assert!(json("machine.json")["disks"]["state"]["totalBytes"].is_u64());
+    let records: Vec<Value> = files["journal.jsonl"]
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        (records.len(), &records[999]["seq"]),
+        (1_000, &Value::from(1_200))
+    );
+    // What is blacked out stands where it stood, and names are told.
+    assert_ne!(records[999]["why"], Value::Null);
+    let shop = &json("specs.json")["files"][1];
+    assert_eq!(shop["standing"], "accepted");
+    let variables = shop["counts"]["services"][0]["variables"].to_string();
+    assert!(variables.contains("DB_PASSWORD"), "{variables}");
+
+    // It is not written over.
+    let again = argus(dir.path(), &["doctor", "--out", "support.tar"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn what_is_wrong_is_told_the_worst_first_with_what_to_do() {
+    let dir = home();
+    let output = argus(dir.path(), &["doctor"]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    let place = |word: &str| told.find(word).unwrap_or_else(|| panic!("no `{word}` in {told}"));
+    let order = [
+        "preflight/engine",
+        "specs/bad/e2e.yaml",
+        "environment/shop",
+        "no controller runs",
+        "hint: ",
+    ];
+    assert!(order.map(place).is_sorted(), "{told}");
+    assert!(
+        told.contains("`argus validate ") && told.contains("`argus why shop`"),
+        "{told}"
+    );
+    let json = argus(dir.path(), &["doctor", "-o", "json"]);
+    let value: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["healthy"], false);
+    assert_eq!(value["findings"][0]["code"], "DOCKER_UNAVAILABLE");
+    assert_eq!(value["findings"][0]["gravity"], "fail");
+}

@@ -1,0 +1,145 @@
+//! `argus events` from outside: a journal is read without a controller, and followed while one writes.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on ends; so do its helpers"
+)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use argus_core::record::{Entry, JOURNAL_VERSION, Note, Record};
+use argus_reconciler::history::line::sealed;
+use serde_json::{Value, json};
+
+fn argus(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argus"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {
+        command.env_remove(name);
+    }
+    command.env("ARGUS_STATE", dir).current_dir(dir).args(args);
+    command.stdin(Stdio::null());
+    command
+}
+
+fn record(seq: u64, at: &str, entry: Value) -> String {
+    let record = Record {
+        v: JOURNAL_VERSION,
+        seq,
+        at: at.to_owned(),
+        run: "RUN".to_owned(),
+        entry: serde_json::from_value::<Entry>(entry).unwrap(),
+    };
+    sealed(&serde_json::to_string(&record).unwrap()) + "\n"
+}
+
+fn write(dir: &Path, text: &str) {
+    std::fs::create_dir_all(dir.join("private")).unwrap();
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .append(true)
+        .create(true)
+        .open(dir.join("private/journal.jsonl"))
+        .unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn story(dir: &Path) {
+    const OLD: &str = "2026-01-01T00:00:00.000Z";
+    let subject = json!({ "kind": "service", "environment": "shop", "service": "web" });
+    let act = json!({ "verb": "start-container", "id": "0123456789abcdef0123" });
+    let intent =
+        json!({ "kind": "intent", "environment": "shop", "subject": subject, "act": act, "cause": "ready" });
+    let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "end": "failed", "code": "PORT_CONFLICT", "ms": 12 });
+    let restart = json!({ "kind": "note", "note": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
+    let start = Entry::Note(Note::Start {
+        version: "0.1.0".to_owned(),
+        controller: "ID".to_owned(),
+        clean: true,
+    });
+    let lines = [
+        record(1, OLD, serde_json::to_value(start).unwrap()),
+        record(2, OLD, intent),
+        record(3, OLD, result),
+        record(4, "2126-01-01T00:00:00.000Z", restart),
+    ];
+    write(dir, &lines.concat());
+}
+
+fn told(dir: &Path, args: &[&str]) -> String {
+    let output = argus(dir, args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn what_happened_is_told_a_line_each_and_chosen_by_environment_name_and_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = argus(dir.path(), &["events"]).output().unwrap();
+    assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no events"));
+    story(dir.path());
+    let all = told(dir.path(), &["events"]);
+    assert_eq!(
+        all,
+        "\
+AT                         ENVIRONMENT   EVENT             SUBJECT      WHAT
+2026-01-01T00:00:00.000Z   -             start             controller   argus 0.1.0; the run before ended cleanly
+2026-01-01T00:00:00.000Z   shop          intent            shop/web     start-container `0123456789ab` (ready)
+2026-01-01T00:00:00.000Z   shop          result            shop/web     start-container failed after 12 ms: PORT_CONFLICT
+2126-01-01T00:00:00.000Z   other         restart_attempt   other/api    started again: CONTAINER_CRASH; 2 in all
+"
+    );
+    for (args, names) in [
+        (&["events", "shop"][..], "intent\nresult\n"),
+        (
+            &["events", "--type", "start,restart_attempt"],
+            "start\nrestart_attempt\n",
+        ),
+        (&["events", "--since", "10m"], "restart_attempt\n"),
+        (&["events", "--tail", "2"], "result\nrestart_attempt\n"),
+        (&["events", "nobody"], ""),
+    ] {
+        assert_eq!(
+            told(dir.path(), &[args, &["-o", "name"]].concat()),
+            names,
+            "{args:?}"
+        );
+    }
+    let json: Value = serde_json::from_str(&told(dir.path(), &["events", "shop", "-o", "json"])).unwrap();
+    assert_eq!(json["items"][1]["event"], "result");
+    assert_eq!(json["items"][1]["seq"], 3);
+    let wrong = argus(dir.path(), &["events", "--type", "restart"])
+        .output()
+        .unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("restart_attempt"));
+}
+
+#[test]
+fn what_happens_is_followed_and_a_line_that_is_not_whole_yet_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    story(dir.path());
+    let mut follower = argus(dir.path(), &["events", "--follow", "--tail", "1", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut seq = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["seq"].clone();
+    assert_eq!(seq(), 4);
+    let now = "2026-01-02T00:00:00.000Z";
+    let phase =
+        json!({ "kind": "note", "note": "phase", "environment": "shop", "from": "Pending", "to": "Ready" });
+    write(dir.path(), &record(5, now, phase.clone()));
+    assert_eq!(seq(), 5);
+    let next = record(6, now, phase.clone());
+    write(dir.path(), &next[..30]);
+    write(dir.path(), &next[30..]);
+    write(dir.path(), &record(7, now, phase));
+    assert_eq!((seq(), seq()), (json!(6), json!(7)));
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+}
