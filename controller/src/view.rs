@@ -84,7 +84,10 @@ impl StatusView for View {
     }
 
     fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
-        let previous: Option<EnvironmentStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
+        // What was said last, whether it could be written or not; else what an earlier run wrote.
+        let said = self.shown.borrow().environments.get(env.as_str()).cloned();
+        let first = said.is_none();
+        let previous = said.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
         let status = status(env, outlook, previous.as_ref());
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
@@ -102,7 +105,12 @@ impl StatusView for View {
                     .and_then(|ms| u64::try_from(ms).ok()),
             });
         }
-        for note in story(env, previous.as_ref(), &status) {
+        // A breaker does not outlive its controller.
+        let before = previous.map(|previous| EnvironmentStatus {
+            breaker: previous.breaker.filter(|_| !first),
+            ..previous
+        });
+        for note in story(env, before.as_ref(), &status) {
             self.journal.note(note);
         }
         let files = EnvFiles {
@@ -114,12 +122,20 @@ impl StatusView for View {
         files
     }
 
-    fn controller(&self, outlook: &Outlook, previous: Option<&str>) -> String {
+    fn controller(&self, outlook: &Outlook, previous_text: Option<&str>) -> String {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         let environments = std::mem::take(&mut *round);
-        let previous: Option<ControllerStatus> = previous.and_then(|text| serde_json::from_str(text).ok());
+        let said = self.shown.borrow().controller.clone();
+        let first = said.as_of.is_empty();
+        let previous = Some(said).filter(|_| !first);
+        let previous: Option<ControllerStatus> =
+            previous.or_else(|| previous_text.and_then(|text| serde_json::from_str(text).ok()));
         let controller = controller::status(outlook, &environments, &self.about, previous.as_ref());
-        for note in controller_story(previous.as_ref(), &controller) {
+        let before = previous.map(|previous| ControllerStatus {
+            breaker: previous.breaker.filter(|_| !first),
+            ..previous
+        });
+        for note in controller_story(before.as_ref(), &controller) {
             self.journal.note(note);
         }
         let text = json(&controller);

@@ -115,17 +115,21 @@ impl Written {
 
     fn update(&mut self, dir: &StateDir, view: &dyn StatusView, outlook: &Outlook) -> io::Result<()> {
         let mut there = BTreeSet::from([dir.controller_json()]);
+        let mut texts = Vec::new();
         for env in view.environments(outlook) {
             let json = dir.environments().join(format!("{env}.json"));
             let ports = dir.environments().join(format!("{env}.env"));
             let files = view.environment(&env, outlook, self.files.get(&json).map(String::as_str));
-            self.put(&json, files.json)?;
-            self.put(&ports, files.env)?;
+            texts.extend([(json.clone(), files.json), (ports.clone(), files.env)]);
             there.extend([json, ports]);
         }
         let previous = self.files.get(&dir.controller_json()).map(String::as_str);
         let controller = view.controller(outlook, previous);
-        self.put(&dir.controller_json(), controller)?;
+        texts.push((dir.controller_json(), controller));
+        // All is said before the first is written: who does not read files hears it on a full disk as well.
+        for (path, text) in texts {
+            self.put(&path, text)?;
+        }
         // Before the first list and scan nobody knows what is gone.
         if outlook.is_complete() {
             let gone: Vec<PathBuf> = self

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use argus_backend::{Backend, SURVEY};
 use argus_core::observed::World;
@@ -85,8 +86,10 @@ pub async fn journal(state: &StateDir) -> io::Result<()> {
 }
 
 fn try_to_write(folder: &Path) -> io::Result<()> {
-    // One name for each process: the controller and a command may try at once.
-    let path = folder.join(format!(".preflight.{}", std::process::id()));
+    static TRIES: AtomicU64 = AtomicU64::new(0);
+    // One name for each try: the controller, a command and who asks over HTTP may try at once.
+    let number = TRIES.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!(".preflight.{}.{number}", std::process::id()));
     let written = std::fs::File::create(&path).and_then(|mut file| {
         file.write_all(&[b'\n'; 4096])?;
         file.sync_all()

@@ -1,13 +1,14 @@
 //! `/events`: a snapshot, then what happens, as it stands in the journal, and how environments change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::record::Record;
+use argus_core::record::{Entry, Record};
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::history::Feed;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 
 use super::Desk;
 use super::environments::summary;
+use super::guard::Trust;
 use super::problem::Problem;
 use crate::metrics::Listening;
 use crate::view::Shown;
@@ -27,6 +29,9 @@ use crate::view::Shown;
 const PAGE: usize = 64;
 /// A comment is sent after this long without an event, so that both sides see that the other is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Events that are no records.
+const OTHERS: [&str; 3] = ["snapshot", "environment", "lagged"];
 
 /// What a client wants to hear.
 #[derive(Debug, Default, Deserialize)]
@@ -55,15 +60,17 @@ struct Client {
     newest: watch::Receiver<u64>,
     shown: watch::Receiver<Arc<Shown>>,
     last: u64,
-    known: BTreeMap<String, EnvironmentStatus>,
-    /// It was never told how things are.
+    known: Arc<Shown>,
+    /// It was not told yet how things are.
     fresh: bool,
+    trust: Trust,
     _listening: Listening,
 }
 
 pub(super) async fn events(
     State(desk): State<Desk>,
     Query(wanted): Query<Wanted>,
+    Extension(trust): Extension<Trust>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let Some(own) = desk.surface.own() else {
@@ -83,14 +90,15 @@ pub(super) async fn events(
     let newest = own.feed.newest();
     let now = *newest.borrow();
     let client = Client {
-        filter: Filter::of(&wanted),
+        filter: Filter::of(&wanted)?,
+        trust,
         // One that is ahead speaks of another journal, which was lost.
         last: last.filter(|last| *last <= now).unwrap_or(now),
-        fresh: last.is_none_or(|last| last > now),
+        fresh: true,
         feed: own.feed.clone(),
         newest,
         shown: own.shown.clone(),
-        known: BTreeMap::new(),
+        known: Arc::default(),
         _listening: own.metrics.traffic().listening(),
     };
     let stopped = desk.stop.clone().cancelled_owned();
@@ -124,7 +132,7 @@ impl Client {
                 }
                 for record in &page.records {
                     self.last = record.seq;
-                    events.extend(self.filter.passes(record).then(|| event(record)));
+                    events.extend(self.filter.passes(record).then(|| event(record, self.trust)));
                 }
                 events.extend(self.changes());
                 if !page.records.is_empty() && events.is_empty() {
@@ -146,17 +154,13 @@ impl Client {
     /// How everything is: without an id, for what comes after it is told by records.
     fn snapshot(&mut self) -> Option<Event> {
         let shown = self.shown.borrow_and_update().clone();
+        self.known = shown.clone();
         let wanted = |(name, _): &(&String, &EnvironmentStatus)| self.filter.takes_environment(Some(name));
-        self.known = shown
-            .environments
-            .iter()
-            .filter(wanted)
-            .map(|(name, status)| (name.clone(), status.clone()))
-            .collect();
+        let environments = shown.environments.iter().filter(wanted);
         let told = json!({
             "mode": shown.controller.mode,
             "modeReason": shown.controller.mode_reason,
-            "environments": self.known.values().map(summary).collect::<Vec<_>>(),
+            "environments": environments.map(|(_, status)| summary(status)).collect::<Vec<_>>(),
             "lastEventId": self.last.to_string(),
         });
         let event = Event::default().event("snapshot").data(told.to_string());
@@ -166,28 +170,29 @@ impl Client {
 
     /// How environments changed since they were told.
     fn changes(&mut self) -> Vec<Event> {
-        let shown = self.shown.borrow_and_update().clone();
+        let now = self.shown.borrow_and_update().clone();
+        let before = std::mem::replace(&mut self.known, now.clone());
+        if Arc::ptr_eq(&before, &now) {
+            return Vec::new();
+        }
         let mut events = Vec::new();
         let mut tell = |value: &Value| {
             events.push(Event::default().event("environment").data(value.to_string()));
         };
-        for (name, status) in &shown.environments {
-            if !self.filter.takes_environment(Some(name)) || self.known.get(name) == Some(status) {
-                continue;
+        for (name, status) in &now.environments {
+            let old = before.environments.get(name);
+            if old != Some(status) && self.filter.takes_environment(Some(name)) {
+                let told = summary(status);
+                if old.map(summary).as_ref() != Some(&told) {
+                    tell(&told);
+                }
             }
-            let told = summary(status);
-            if self.known.get(name).map(summary).as_ref() != Some(&told) {
-                tell(&told);
-            }
-            self.known.insert(name.clone(), status.clone());
         }
-        self.known.retain(|name, _| {
-            let there = shown.environments.contains_key(name);
-            if !there {
-                tell(&json!({ "environment": name, "phase": "Gone" }));
-            }
-            there
-        });
+        let names = before.environments.keys();
+        let gone = names.filter(|name| !now.environments.contains_key(*name));
+        for name in gone.filter(|name| self.filter.takes_environment(Some(name))) {
+            tell(&json!({ "environment": name, "phase": "Gone" }));
+        }
         if self.filter.takes_kind("environment") {
             events
         } else {
@@ -197,15 +202,22 @@ impl Client {
 }
 
 impl Filter {
-    fn of(wanted: &Wanted) -> Self {
+    fn of(wanted: &Wanted) -> Result<Self, Problem> {
         let set = |list: &Option<String>| {
             let words = list.as_deref()?.split(',').map(str::trim);
             Some(words.filter(|word| !word.is_empty()).map(str::to_owned).collect())
         };
-        Self {
-            environments: set(&wanted.environment),
-            kinds: set(&wanted.kind),
+        let kinds: Option<BTreeSet<String>> = set(&wanted.kind);
+        let known = |kind: &str| Record::NAMES.contains(&kind) || OTHERS.contains(&kind);
+        if let Some(unknown) = kinds.iter().flatten().find(|kind| !known(kind)) {
+            let names = [Record::NAMES, &OTHERS].concat().join(", ");
+            let message = format!("there is no event `{unknown}`; there are: {names}");
+            return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
         }
+        Ok(Self {
+            environments: set(&wanted.environment),
+            kinds,
+        })
     }
 
     fn passes(&self, record: &Record) -> bool {
@@ -225,11 +237,18 @@ impl Filter {
     }
 }
 
-fn event(record: &Record) -> Event {
-    // Our own types have text keys and no foreign serializers: they can always be written.
-    let text = serde_json::to_string(record).unwrap_or_default();
+/// Names and images may hold what a file reads from outside: what is done to what is told to the controller's user only.
+fn event(record: &Record, trust: Trust) -> Event {
+    let mut told = json!(record);
+    if trust == Trust::Nobody && matches!(record.entry, Entry::Intent(_)) {
+        let verb = told["act"]["verb"].clone();
+        told["act"] = json!({ "verb": verb });
+        for private in ["subject", "cause"] {
+            told.as_object_mut().and_then(|told| told.remove(private));
+        }
+    }
     Event::default()
         .id(record.seq.to_string())
         .event(record.name())
-        .data(text)
+        .data(told.to_string())
 }

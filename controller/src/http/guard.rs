@@ -28,6 +28,15 @@ pub(crate) enum Guard {
     },
 }
 
+/// What is known of who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It is the controller's user, or has its token.
+    User,
+    /// Anybody on this machine.
+    Nobody,
+}
+
 /// The token of a state directory, made where there is none.
 pub(crate) fn token(state: &StateDir) -> io::Result<Arc<str>> {
     let path = state.private().join("token");
@@ -50,17 +59,20 @@ fn kept(path: &Path) -> Option<Arc<str>> {
 }
 
 /// Lets in, or says why not.
-pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub(super) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     match guard.may(request.method(), request.uri().path(), request.headers()) {
-        Ok(()) => next.run(request).await,
+        Ok(trust) => {
+            request.extensions_mut().insert(trust);
+            next.run(request).await
+        }
         Err(problem) => problem.into_response(),
     }
 }
 
 impl Guard {
-    fn may(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Problem> {
+    fn may(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<Trust, Problem> {
         let Self::Address { at, token } = self else {
-            return Ok(());
+            return Ok(Trust::User);
         };
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         // A name that was bound to this address by somebody else is theirs: its pages must not read here.
@@ -76,15 +88,13 @@ impl Guard {
                 return Err(Problem::asked(StatusCode::FORBIDDEN, message));
             }
         }
-        // What containers wrote lies in private files, and is private here; and who is not on this machine proves more.
-        let private = path.ends_with("/logs") || path.ends_with("/evidence");
+        // Who is not on this machine proves more.
         let open = at.ip().is_loopback() || path == "/healthz" || path == "/readyz";
-        if method.is_safe() && open && !private {
-            return Ok(());
-        }
+        let open = method.is_safe() && open && !is_private(path);
         let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         match given {
-            Some(given) if is_same(given, token) => Ok(()),
+            Some(given) if is_same(given, token) => Ok(Trust::User),
+            _ if open => Ok(Trust::Nobody),
             Some(_) => Err(Problem::asked(
                 StatusCode::UNAUTHORIZED,
                 "the token is another one",
@@ -95,6 +105,16 @@ impl Guard {
                 Err(Problem::asked(StatusCode::UNAUTHORIZED, message))
             }
         }
+    }
+}
+
+/// What containers wrote lies in private files, and is private here.
+fn is_private(path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match parts.as_slice() {
+        ["api", "v1", "environments", _, "services", _, "logs" | "evidence"] => true,
+        ["api", "v1", "environments", _, "why"] => true,
+        _ => false,
     }
 }
 
@@ -142,7 +162,9 @@ mod tests {
                 (name, value.parse().unwrap())
             });
             let answer = guard.may(method, "/api/v1/environments", &map.collect());
-            answer.map_err(|problem| problem.into_response().status().as_u16())
+            answer
+                .map(drop)
+                .map_err(|problem| problem.into_response().status().as_u16())
         };
         let local = ("host", "127.0.0.1:9470");
         assert_eq!(may(&Method::GET, &[local]), Ok(()));
@@ -171,8 +193,14 @@ mod tests {
             );
         }
         assert_eq!(may(&Method::POST, &[local]), Err(401));
-        for private in ["logs", "evidence"] {
-            let path = format!("/api/v1/environments/shop/services/api/{private}");
+        for path in [
+            "/api/v1/environments/logs",
+            "/api/v1/environments/a/services/evidence",
+        ] {
+            assert!(!is_private(path), "{path} is only called so");
+        }
+        for private in ["services/api/logs", "services/api/evidence", "why"] {
+            let path = format!("/api/v1/environments/shop/{private}");
             let headers = HeaderMap::from_iter([(header::HOST, "localhost:9470".parse().unwrap())]);
             assert!(guard.may(&Method::GET, &path, &headers).is_err(), "{private}");
         }
@@ -192,7 +220,7 @@ mod tests {
             Guard::Socket
                 .may(&Method::POST, "/api/v1/actions", &HeaderMap::new())
                 .map_err(|problem| problem.into_response().status()),
-            Ok(())
+            Ok(Trust::User)
         );
     }
 

@@ -25,7 +25,7 @@ const MOST: usize = 200;
 pub(super) struct Events {
     /// Environment; all of them without
     environment: Option<String>,
-    /// Only these, as in `restart`, `phase`, `error`, `gaveUp`, `recovered`, `port`; `intent` and `result` are the acts
+    /// Only these, as in `phase`, `error`, `port_conflict`, `restart_attempt`, `restart_success`, `restart_exhausted`, `port_reassigned`, `circuit_open`; `intent` and `result` are the acts
     #[serde(default)]
     types: BTreeSet<String>,
     /// Only what came after this number, oldest first; the newest without
@@ -81,6 +81,16 @@ journal's files.";
     async fn call(self, call: Call) -> Result<Said<Told>, Failure> {
         if let Some(env) = &self.environment {
             status::named(env)?;
+        }
+        if let Some(unknown) = self
+            .types
+            .iter()
+            .find(|kind| !Record::NAMES.contains(&kind.as_str()))
+        {
+            let names = Record::NAMES.join(", ");
+            return Err(Failure::usage(format!(
+                "there is no event `{unknown}`; there are: {names}"
+            )));
         }
         let feed = call.surface.feed();
         let most = self.limit.clamp(1, MOST);

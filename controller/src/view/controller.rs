@@ -39,7 +39,12 @@ pub(super) fn status(
     previous: Option<&ControllerStatus>,
 ) -> ControllerStatus {
     let engine = about.engine.borrow().clone();
-    let orphans: Vec<Orphan> = outlook.plans.values().flat_map(|plan| orphans(plan)).collect();
+    let seen = || outlook.plans.values().flat_map(|plan| orphans(plan)).collect();
+    let orphans: Vec<Orphan> = match previous {
+        // Before the first list nobody knows what is gone.
+        Some(previous) if !outlook.is_complete() => previous.orphans.clone(),
+        Some(_) | None => seen(),
+    };
     let mut status = ControllerStatus {
         schema_version: STATUS_VERSION,
         controller: outlook.site.controller.clone(),

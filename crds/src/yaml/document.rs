@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_has_one_complaint_with_a_place_and_no_word_of_environments() {
-        for text in ["", "a: [", "a: 1\n---\nb: 2\n", "{\"a\": }"] {
+        for text in ["", "a: [", "a: 1\n---\nb: 2\n", "{\"a\": 1"] {
             let complaint = document("d", text.as_bytes()).unwrap_err();
             assert!(
                 complaint.is_error() && complaint.hint.is_none_or(|hint| !hint.contains("environment")),

@@ -209,8 +209,13 @@ impl Desk {
         if health.safe.is_none() {
             return Err("the controller is not in mode `Safe`".to_owned());
         }
+        let next = self.next;
         let line = self.line(at, Entry::Note(Note::Resumed)).1;
-        self.write(&line, true)?;
+        if let Err(why) = self.write(&line, true) {
+            // A number that nothing has would be looked for by those who read along.
+            self.next = next;
+            return Err(why);
+        }
         self.health.send_modify(|health| health.safe = None);
         Ok(())
     }

@@ -12,6 +12,9 @@ use super::segment;
 /// Records in memory: a reader that keeps up never touches the disk, and one that does not costs nobody else anything.
 const NEWEST: usize = 4_096;
 
+/// Records that are read from the files at once.
+const CHUNK: usize = 4_096;
+
 /// The way to what was written; cheap to clone. Readers pull, so nothing is kept for any of them.
 #[derive(Debug, Clone)]
 pub struct Feed {
@@ -23,6 +26,16 @@ struct Shared {
     path: PathBuf,
     ring: Mutex<VecDeque<Arc<Record>>>,
     newest: watch::Sender<u64>,
+    /// What was read from the files last; one reader at a time reads on, so that many who are late hold nobody else up.
+    read: tokio::sync::Mutex<Chunk>,
+}
+
+/// Records in a row.
+#[derive(Debug, Default)]
+struct Chunk {
+    /// They come after this number.
+    after: u64,
+    records: Vec<Arc<Record>>,
 }
 
 /// Some records in their order.
@@ -34,6 +47,15 @@ pub struct Page {
     pub missed: u64,
 }
 
+impl Page {
+    /// These come after a number; what is not among them is kept nowhere.
+    fn of(records: Vec<Arc<Record>>, seq: u64) -> Self {
+        let last = records.last().map_or(seq, |record| record.seq);
+        let missed = (last - seq).saturating_sub(records.len() as u64);
+        Self { records, missed }
+    }
+}
+
 impl Feed {
     /// A feed of the journal at this path, whose last record has the number `last`.
     pub(crate) fn new(path: PathBuf, last: u64) -> Self {
@@ -41,6 +63,7 @@ impl Feed {
             path,
             ring: Mutex::default(),
             newest: watch::channel(last).0,
+            read: tokio::sync::Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -77,9 +100,9 @@ impl Feed {
             let ring = self.ring();
             match ring.front() {
                 Some(first) if first.seq <= seq + 1 => {
-                    let skipped = usize::try_from(seq + 1 - first.seq).unwrap_or(usize::MAX);
-                    let records: Vec<_> = ring.iter().skip(skipped).take(most).cloned().collect();
-                    return Page { records, missed: 0 };
+                    let known = ring.partition_point(|record| record.seq <= seq);
+                    let records = ring.iter().skip(known).take(most).cloned().collect();
+                    return Page::of(records, seq);
                 }
                 Some(first) => first.seq,
                 None => u64::MAX,
@@ -88,17 +111,29 @@ impl Feed {
         if *self.shared.newest.borrow() <= seq {
             return Page::default();
         }
-        let path = self.shared.path.clone();
-        let read = tokio::task::spawn_blocking(move || segment::between(&path, seq, first_in_memory, most));
-        let mut records: Vec<_> = read.await.unwrap_or_default().into_iter().map(Arc::new).collect();
+        let mut records = self.read(seq, first_in_memory, most).await;
         if records.is_empty() {
             // What was between is gone from the disk as well.
-            records = self.ring().iter().take(most).cloned().collect();
+            let ring = self.ring();
+            let known = ring.partition_point(|record| record.seq <= seq);
+            records = ring.iter().skip(known).take(most).cloned().collect();
         }
-        let missed = records
-            .first()
-            .map_or(0, |first| first.seq.saturating_sub(seq + 1));
-        Page { records, missed }
+        Page::of(records, seq)
+    }
+
+    async fn read(&self, seq: u64, before: u64, most: usize) -> Vec<Arc<Record>> {
+        let mut chunk = self.shared.read.lock().await;
+        let last = chunk.records.last().map_or(0, |record| record.seq);
+        if seq < chunk.after || seq >= last {
+            let path = self.shared.path.clone();
+            let read = tokio::task::spawn_blocking(move || segment::between(&path, seq, before, CHUNK));
+            *chunk = Chunk {
+                after: seq,
+                records: read.await.unwrap_or_default().into_iter().map(Arc::new).collect(),
+            };
+        }
+        let known = chunk.records.partition_point(|record| record.seq <= seq);
+        chunk.records.iter().skip(known).take(most).cloned().collect()
     }
 
     fn ring(&self) -> MutexGuard<'_, VecDeque<Arc<Record>>> {

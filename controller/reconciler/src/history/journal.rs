@@ -77,6 +77,12 @@ pub fn open(path: &Path, run: &str, clock: Clock, limit: u64) -> (Journal, Write
         asides.push(aside::set(path, &error.to_string(), now));
         Past::default()
     });
+    let mut past = past;
+    if past.next == 0 {
+        // The newest file is lost: what the older ones hold keeps its numbers.
+        let older = super::segment::between(path, 0, u64::MAX, usize::MAX);
+        past.next = older.last().map_or(0, |record| record.seq + 1);
+    }
     let (health, seen) = watch::channel(Health::default());
     // Bounded: an intent waits for room, everything else is dropped and counted where there is none.
     let (sender, orders) = mpsc::channel(WAITING);

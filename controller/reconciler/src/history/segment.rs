@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, Read as _, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -213,15 +213,23 @@ pub(crate) fn numbered(path: &Path, number: usize) -> PathBuf {
 /// Records of the journal at this path that come after one number and before another, oldest first, `most` at most; what
 /// cannot be read is not there.
 pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<Record> {
-    let older = (1..=KEPT).rev().map(|number| numbered(path, number));
+    let older = (1..=KEPT).map(|number| numbered(path, number));
+    // The youngest is opened first: a rotation meanwhile then hides none.
+    let files = [path.to_path_buf()].into_iter().chain(older);
+    let files: Vec<File> = files.filter_map(|file| File::open(file).ok()).collect();
     let mut last = after;
     let mut found = Vec::new();
-    for file in older.chain([path.to_path_buf()]) {
-        let Ok(bytes) = fs::read(file) else { continue };
-        for line in bytes
-            .split(|byte| *byte == b'\n')
-            .filter(|line| line::is_sound(line))
-        {
+    for mut file in files.into_iter().rev() {
+        let mut bytes = Vec::new();
+        if file.read_to_end(&mut bytes).is_err() {
+            continue;
+        }
+        for line in bytes.split(|byte| *byte == b'\n') {
+            // Most lines are told by their number, and need no closer look.
+            let of_interest = number(line).is_some_and(|seq| seq > last && seq < before);
+            if !of_interest || !line::is_sound(line) {
+                continue;
+            }
             let Ok(record) = serde_json::from_slice::<Record>(line) else {
                 continue;
             };
@@ -237,6 +245,14 @@ pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<
         }
     }
     found
+}
+
+/// The number that a line begins with.
+fn number(line: &[u8]) -> Option<u64> {
+    let head = line.get(..line.len().min(64))?;
+    let head = std::str::from_utf8(head).ok()?;
+    let (_, rest) = head.strip_prefix("{\"v\":")?.split_once(",\"seq\":")?;
+    rest.split(',').next()?.parse().ok()
 }
 
 /// What the lines say, and up to which byte they are to be kept.

@@ -39,7 +39,16 @@ pub(super) fn taken_by_another(
         ));
     }
     let there = path.exists().then(|| reading::file(surface.settings(), path))?;
-    let other = there.desired.filter(|desired| desired.env.as_str() != env)?.env;
+    let written = there.desired.map(|desired| desired.env.to_string());
+    // A file that is broken just now still holds what it held.
+    let holds = || {
+        let shown = surface.shown().ok()?;
+        let specs = surface.settings().specs.as_path();
+        let mut all = shown.environments.values();
+        let it = all.find(|status| held(specs, Some(&status.spec_path)).as_deref() == Some(path))?;
+        Some(it.environment.clone())
+    };
+    let other = written.or_else(holds).filter(|other| other != env)?;
     let name = path.file_name()?.to_string_lossy();
     Some(format!(
         "`{name}` holds environment `{other}`, which would be removed: give `name` another one"
