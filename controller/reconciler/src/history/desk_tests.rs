@@ -235,3 +235,48 @@ async fn who_reads_along_gets_every_record_once_from_memory_or_from_the_files() 
     assert_eq!(told + missed, 10_000, "what is gone is counted");
     assert_eq!(feed.after(newest, 300).await, crate::history::Page::default());
 }
+
+#[tokio::test]
+async fn a_resume_that_fails_leaves_no_hole_that_readers_would_wait_at() {
+    let mut place = place(u64::MAX);
+    let feed = place.desk.feed.clone();
+    place.intend(1)[0].clone().unwrap();
+    std::fs::rename(place.path(), place.dir.path().join("away")).unwrap();
+    std::fs::create_dir(place.path()).unwrap();
+    assert!(place.intend(1)[0].is_err());
+    std::fs::remove_dir(place.path()).unwrap();
+    place.desk.try_again(NOW);
+    // Once more, between the look whether it can be written and the word that it goes on.
+    std::fs::remove_file(place.path()).unwrap();
+    std::fs::create_dir(place.path()).unwrap();
+    assert!(place.resume().is_err());
+    std::fs::remove_dir(place.path()).unwrap();
+    place.desk.try_again(NOW);
+    place.resume().unwrap();
+    let newest = *feed.newest().borrow();
+    let page = feed.after(0, usize::MAX).await;
+    let told: Vec<u64> = page.records.iter().map(|record| record.seq).collect();
+    assert_eq!(told, (1..=newest).collect::<Vec<_>>());
+    assert_eq!(page.missed, 0);
+}
+
+#[test]
+fn a_journal_whose_newest_file_is_lost_goes_on_with_its_numbers() {
+    let mut place = place(64 * 1024);
+    for _ in 0..10 {
+        let said = || Order::Say {
+            at: NOW,
+            entry: Box::new(Entry::Note(Note::Stop)),
+        };
+        place.desk.carry_out((0..100).map(|_| said()).collect());
+    }
+    let older = place.dir.path().join("journal.1.jsonl");
+    assert!(older.exists(), "it was rotated");
+    std::fs::remove_file(place.path()).unwrap();
+    let clock = crate::clock::Clock::virtual_from(NOW);
+    let (_, _, past, _) = crate::history::journal::open(&place.path(), "NEXT", clock, 64 * 1024);
+    let kept = crate::history::segment::between(&place.path(), 0, u64::MAX, usize::MAX);
+    let newest = kept.last().expect("records").seq;
+    assert!(newest > 100);
+    assert_eq!(past.next, newest + 1);
+}
