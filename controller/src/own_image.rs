@@ -3,17 +3,31 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use argus_core::desired::{Build, own_image_tag};
 use argus_core::ident::Hash;
 use argus_reconciler::specs::digest::Digests;
+use argus_reconciler::specs::judge::OwnImage;
 use argus_reconciler::state::StateDir;
 
 /// The folder of a state directory that the image is built from.
 pub(crate) fn folder(state: &StateDir) -> PathBuf {
-    state.private().join("own-image")
+    let folder = state.private().join("own-image");
+    // However the state directory is written, it is one folder.
+    std::path::absolute(&folder).unwrap_or(folder)
+}
+
+/// For a controller, which fills the folder when a file has mocks.
+pub(crate) fn when_needed(state: &StateDir) -> OwnImage {
+    let folder = folder(state);
+    let filled = folder.clone();
+    OwnImage {
+        folder,
+        fill: Some(Arc::new(move || fill(&filled))),
+    }
 }
 
 /// How to build it, after its folder was filled.
@@ -34,8 +48,15 @@ pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
 /// Fills a folder with this program, the libraries it runs with, and how to put them together. What is there already stays.
 pub(crate) fn fill(image: &Path) -> io::Result<()> {
     fs::create_dir_all(image)?;
-    program(&image.join("argus"))?;
-    let mut dockerfile = "FROM scratch\nCOPY argus /argus\n".to_owned();
+    let (to, running) = (image.join("argus"), fs::metadata("/proc/self/exe")?);
+    let dockerfile = image.join("Dockerfile");
+    if is_same(&to, &running) && dockerfile.exists() {
+        return Ok(());
+    }
+    // Written last, so that a folder with it is whole.
+    drop(fs::remove_file(&dockerfile));
+    program(&to, &running)?;
+    let mut lines = "FROM scratch\nCOPY argus /argus\n".to_owned();
     let libraries = libraries(&fs::read_to_string("/proc/self/maps")?);
     if !libraries.is_empty() {
         // Where loaders are looked for: the one of its name among these.
@@ -47,32 +68,38 @@ pub(crate) fn fill(image: &Path) -> io::Result<()> {
                 }
             }
         }
-        dockerfile += "COPY lib /lib\nCOPY lib64 /lib64\nENV LD_LIBRARY_PATH=/lib\n";
+        lines += "COPY lib /lib\nCOPY lib64 /lib64\nENV LD_LIBRARY_PATH=/lib\n";
     }
-    dockerfile += "ENTRYPOINT [\"/argus\"]\n";
-    fs::write(image.join("Dockerfile"), dockerfile)
+    lines += "ENTRYPOINT [\"/argus\"]\n";
+    fs::write(image.join("Dockerfile"), lines)
 }
 
 /// Linked where that can be done, for it is large; a program that was replaced meanwhile is the one that runs.
-fn program(to: &Path) -> io::Result<()> {
-    let running = fs::metadata("/proc/self/exe")?;
-    let same = |there: fs::Metadata| {
-        there.len() == running.len() && there.modified().ok() == running.modified().ok()
-    };
-    if fs::metadata(to).is_ok_and(same) {
-        return Ok(());
-    }
+fn program(to: &Path, running: &fs::Metadata) -> io::Result<()> {
     let beside = to.with_extension("new");
     drop(fs::remove_file(&beside));
     let linked = std::env::current_exe().and_then(|exe| fs::hard_link(exe, &beside));
     let is_it = linked.is_ok() && fs::metadata(&beside).is_ok_and(|there| there.ino() == running.ino());
     if !is_it {
         drop(fs::remove_file(&beside));
-        fs::copy("/proc/self/exe", &beside)?;
-        let file = fs::File::options().write(true).open(&beside)?;
-        file.set_modified(running.modified()?)?;
+        copy(&beside, running).inspect_err(|_| {
+            // Half of it would only fill a disk that is full.
+            drop(fs::remove_file(&beside));
+        })?;
     }
     fs::rename(&beside, to)
+}
+
+fn copy(to: &Path, running: &fs::Metadata) -> io::Result<()> {
+    fs::copy("/proc/self/exe", to)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
+    let file = fs::File::options().write(true).open(to)?;
+    file.set_modified(running.modified()?)
+}
+
+fn is_same(to: &Path, running: &fs::Metadata) -> bool {
+    fs::metadata(to)
+        .is_ok_and(|there| there.len() == running.len() && there.modified().ok() == running.modified().ok())
 }
 
 /// The libraries among what a process has mapped; a static program has none.

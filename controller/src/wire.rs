@@ -81,7 +81,6 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     let controller =
         Controller::open(options(&settings, &times, engine_host)).map_err(|error| state_failure(&error))?;
     let state = controller.state().clone();
-    fill_own_image(&state);
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
     let (to_show, shown) = watch::channel(Arc::<Shown>::default());
@@ -170,14 +169,6 @@ pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Fail
     Ok(controller.start(docker, Arc::new(view)))
 }
 
-/// Without it everything works but mocks, and a file that has some says why.
-fn fill_own_image(state: &StateDir) {
-    let folder = own_image::folder(state);
-    if let Err(error) = own_image::fill(&folder) {
-        tracing::error!(folder = %folder.display(), error = chain(&error), "cannot make the image that serves mocks");
-    }
-}
-
 fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
     argus_reconciler::Options {
         specs: settings.specs.clone(),
@@ -186,7 +177,7 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
         env_allow: settings.env_allow.clone(),
         process_env: reading::process_env(),
         allow_mounts: reading::allow_mounts(settings),
-        own_image: own_image::folder(&StateDir::at(settings.state.clone())),
+        own_image: own_image::when_needed(&StateDir::at(settings.state.clone())),
         publish_address: settings.publish_address,
         engine_host,
         deadlines: Deadlines {

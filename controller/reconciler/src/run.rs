@@ -24,6 +24,7 @@ use crate::outlook::Outlook;
 use crate::prober::{Places, Voice};
 use crate::reconciler::{Facts, Reconciler, Told};
 use crate::specs::SpecBook;
+use crate::specs::judge::OwnImage;
 use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::watchdog::LOOP;
@@ -53,8 +54,8 @@ pub struct Options {
     pub process_env: BTreeMap<String, String>,
     /// Folders outside a file's own that it may mount.
     pub allow_mounts: Vec<String>,
-    /// The folder that the image of this program is built from, which serves mocks.
-    pub own_image: PathBuf,
+    /// The image of this program, which serves mocks.
+    pub own_image: OwnImage,
     /// Where ports are published when the file names no address.
     pub publish_address: IpAddr,
     /// The engine's host as seen from here, when that is not this host.

@@ -44,7 +44,10 @@ fn options(dir: &std::path::Path) -> Options {
         env_allow: Vec::new(),
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
-        own_image: std::path::PathBuf::from("/nowhere/own-image"),
+        own_image: OwnImage {
+            folder: "/nowhere/own-image".into(),
+            fill: None,
+        },
         publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         engine_host: None,
         deadlines: Deadlines::default(),

@@ -10,7 +10,7 @@ use argus_crds::complaint::{Complaint, Gravity};
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::Admission;
 use argus_reconciler::specs::digest::Digests;
-use argus_reconciler::specs::judge::{Judge, Reading};
+use argus_reconciler::specs::judge::{Judge, OwnImage, Reading};
 use argus_reconciler::specs::scan::{MAX_FILE, read_bounded};
 use argus_reconciler::specs::{Desk, Kept, Rules, SpecBook, site};
 use argus_reconciler::state::StateDir;
@@ -43,6 +43,7 @@ pub(crate) fn rules(settings: &Settings, folder: &Path, controller: &str) -> Res
         env_allow: settings.env_allow.clone(),
         process_env: process_env(),
         controller: controller.to_owned(),
+        own_image: own_image(settings),
         judge: Arc::new(judge(settings)),
     })
 }
@@ -89,20 +90,17 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> Looked {
     let (variables, trouble) = site::dotenv(&absolute);
     let mut digests = Digests::default();
     let needs = judge.needs(&absolute, bytes);
-    // Who never ran a controller has no image of this program, and its mocks are as good.
-    let builds = needs
-        .builds
-        .into_iter()
-        .filter(|build| build.folder != judge.own_image || build.folder.exists());
-    let digests = builds.map(|build| {
-        let digest = digests.of(&build.folder, &build.dockerfile);
+    let own = own_image(settings);
+    let digests = needs.builds.into_iter().filter_map(|build| {
+        let ready = own.ready(&build.folder)?;
+        let digest = ready.and_then(|()| digests.of(&build.folder, &build.dockerfile));
         let why = |error| {
             format!(
                 "build context `{}` cannot be read: {error}",
                 build.folder.display()
             )
         };
-        (build.service.clone(), digest.map_err(why))
+        Some((build.service.clone(), digest.map_err(why)))
     });
     let digests = digests.collect();
     let documents = needs.documents.into_iter();
@@ -133,6 +131,14 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> Looked {
         text: String::from_utf8_lossy(bytes).into_owned(),
         complaints: judged.complaints,
         desired: judged.desired.filter(|_| !refused),
+    }
+}
+
+/// Who never ran a controller has no image of this program, and its mocks are as good.
+fn own_image(settings: &Settings) -> OwnImage {
+    OwnImage {
+        folder: own_image::folder(&StateDir::at(settings.state.clone())),
+        fill: None,
     }
 }
 

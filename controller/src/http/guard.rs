@@ -111,11 +111,11 @@ impl Guard {
 /// What containers wrote lies in private files, and is private here.
 fn is_private(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    match parts.as_slice() {
-        ["api", "v1", "environments", _, "services", _, "logs" | "evidence"] => true,
-        ["api", "v1", "environments", _, "why"] => true,
-        _ => false,
-    }
+    matches!(
+        parts.as_slice(),
+        ["api", "v1", "environments", _, "services", _, "logs" | "evidence"]
+            | ["api", "v1", "environments", _, "why"]
+    )
 }
 
 /// The address itself, or `localhost` where it is on loopback.

@@ -13,7 +13,7 @@ use super::recordings;
 use crate::exit::{Failure, chain};
 
 /// A document has at most 1 MiB, and as a text in JSON it may grow by its quotes and line ends.
-const LARGEST: u64 = 8 << 20;
+const LARGEST: u64 = argus_crds::mock::config::LARGEST as u64;
 
 pub(super) struct Keeper {
     file: PathBuf,

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// What lies under this is answered by the mock itself.
 pub const RESERVED: &str = "/__argus";
+/// No larger file is served, in bytes.
+pub const LARGEST: usize = 8 * 1024 * 1024;
 /// The version of the file that this program writes and reads.
 pub const VERSION: u32 = 1;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Desired, Mount, PortStrategy, Service};
+use super::{Desired, Mount, PortStrategy, Role, Service};
 use crate::ident::{EnvName, ResourceName};
 
 impl Desired {
@@ -20,7 +20,11 @@ impl Desired {
             .iter()
             .map(|(name, service)| {
                 let mut service = service.clone();
-                service.container_name = named(&service.container_name);
+                service.container_name = match service.role {
+                    Role::Service => named(&service.container_name),
+                    Role::Mock => ResourceName::new(format!("{to}-mock-{name}"))
+                        .unwrap_or_else(|_| named(&service.container_name)),
+                };
                 for mount in &mut service.mounts {
                     if let Mount::Volume { name, .. } = mount {
                         *name = named(name);

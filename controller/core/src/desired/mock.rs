@@ -14,7 +14,7 @@ use crate::desired::peers::Peers;
 use crate::desired::template::{Filler, Later};
 use crate::desired::{
     Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, check, mounts,
-    own_image_tag, paths,
+    own_image_tag,
 };
 use crate::ident::Protocol;
 
@@ -54,7 +54,7 @@ pub(super) fn of(
     }
     let made = match &mock.image {
         Some(written) => of_image(name, mock, written, &path, identity, site, peers, to),
-        None => Some(of_ours(name, mock, site)),
+        None => of_ours(name, mock, &path, site, to),
     };
     let (made, checked) = (made?, checked?);
     let container_name = format!("{}-mock-{checked}", identity.env);
@@ -70,7 +70,7 @@ pub(super) fn of(
         ports: vec![port(mock)],
         mounts: made.mounts,
         tmpfs: Vec::new(),
-        extra_hosts: Vec::new(),
+        extra_hosts: made.extra_hosts,
         user: None,
         working_dir: None,
         memory: None,
@@ -92,6 +92,7 @@ struct Made {
     mounts: Vec<Mount>,
     probe: Option<Probe>,
     file: Option<File>,
+    extra_hosts: Vec<String>,
 }
 
 /// An image that somebody else made.
@@ -135,18 +136,20 @@ fn of_image(
         mounts,
         probe: None,
         file: None,
+        extra_hosts: Vec::new(),
     })
 }
 
 /// This program in an image of its own, which reads what to answer from a file: other answers are no other container.
-fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Made {
+fn of_ours(name: &str, mock: &Mock, path: &str, site: &SpecSite, to: &mut Vec<Complaint>) -> Option<Made> {
     let contents = site.build_digests.get(name).cloned();
     let digest = contents.unwrap_or_else(|| hash_of(&site.own_image));
     let document = site.documents.get(name).cloned();
     let mut served = mock.clone();
     let mut mounts = Vec::new();
     if matches!(mock.mode, MockMode::Record | MockMode::Replay) {
-        let source = paths::absolute(&site.directory, &mock.recordings_dir);
+        let path = format!("{path}.recordingsDir");
+        let source = mounts::bind_source(&mock.recordings_dir, &path, site, to)?;
         RECORDINGS.clone_into(&mut served.recordings_dir);
         mounts.push(Mount::Bind {
             source,
@@ -155,7 +158,7 @@ fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Made {
         });
     }
     let port = mock.container_port.unwrap_or(mock.port);
-    Made {
+    Some(Made {
         image: Image::Built(Build {
             tag: own_image_tag(&digest),
             context: site.own_image.clone(),
@@ -177,9 +180,14 @@ fn of_ours(name: &str, mock: &Mock, site: &SpecSite) -> Made {
             success_threshold: 1,
             start_period: Duration::from_secs(10),
         }),
+        // What is recorded may run on the engine's host.
+        extra_hosts: match mock.mode {
+            MockMode::Record => vec!["host.docker.internal:host-gateway".to_owned()],
+            MockMode::Auto | MockMode::Replay | MockMode::Smart => Vec::new(),
+        },
         file: Some(File {
             path: CONFIG.to_owned(),
             text: MockConfig::new(name, served, document).to_json(),
         }),
-    }
+    })
 }

@@ -137,7 +137,12 @@ fn one(
 }
 
 /// The absolute path of a bind mount, if the file may have it.
-fn bind_source(written: &str, path: &str, site: &SpecSite, to: &mut Vec<Complaint>) -> Option<String> {
+pub(super) fn bind_source(
+    written: &str,
+    path: &str,
+    site: &SpecSite,
+    to: &mut Vec<Complaint>,
+) -> Option<String> {
     let mut refuse = |message: String, hint: &str| {
         to.push(Complaint::error(path, message).hint(hint));
         None

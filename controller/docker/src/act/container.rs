@@ -140,8 +140,12 @@ pub(super) async fn place(shared: &Shared, id: &ContainerId, file: &File) -> Res
         .build();
     let packed = packed(file).map_err(|error| ActError::Rejected(error.to_string()))?;
     let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(packed.into()));
-    call::within(Op::PlaceFile, WRITE, call).await?;
-    Ok(Done::Ok)
+    match call::within(Op::PlaceFile, WRITE, call).await {
+        Ok(()) => Ok(Done::Ok),
+        // As a rule something that it mounts is away, and may come back.
+        Err(ActError::Rejected(why)) => Err(ActError::Busy(why)),
+        Err(other) => Err(other),
+    }
 }
 
 /// An archive with nothing but the file, which everybody may read.

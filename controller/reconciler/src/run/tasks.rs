@@ -132,9 +132,10 @@ pub(super) fn rules(options: &Options, site: &Site) -> Rules {
         env_allow: options.env_allow.clone(),
         process_env: options.process_env.clone(),
         controller: site.controller.clone(),
+        own_image: options.own_image.clone(),
         judge: Arc::new(Admission {
             allow_mounts: options.allow_mounts.clone(),
-            own_image: options.own_image.clone(),
+            own_image: options.own_image.folder.clone(),
         }),
     }
 }

@@ -8,7 +8,7 @@ use argus_core::desired::admit::{SpecSite, admit};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::complaint::Complaint;
-use argus_crds::mock::config::MockConfig;
+use argus_crds::mock::config::{LARGEST, MockConfig};
 use argus_crds::{E2eSpec, Mock, yaml};
 use argus_mock::Served;
 
@@ -49,24 +49,34 @@ impl Judge for Admission {
         let beside = path.parent().unwrap_or(Path::new("/"));
         let document = |(name, mock): (&String, &Mock)| {
             let written = mock.openapi.as_ref().filter(|_| mock.image.is_none())?;
-            Some((name.clone(), beside.join(written)))
+            // It is only read, and real projects keep the file below it; by an absolute path a file could name any other.
+            let at = beside.join(written);
+            (Path::new(written).is_relative() || at.starts_with(beside)).then(|| (name.clone(), at))
         };
         let documents = spec.mocks.iter().filter_map(document).collect();
+        let own = |(name, mock): (&String, &Mock)| {
+            mock.image.is_none().then(|| Context {
+                service: name.clone(),
+                folder: self.own_image.clone(),
+                dockerfile: PathBuf::from("Dockerfile"),
+            })
+        };
+        let own: Vec<Context> = spec.mocks.iter().filter_map(own).collect();
         // Admission settles where a context lies; what it refuses is not built.
         let desired = admit(&spec, &self.site(path)).desired;
         let builds = desired
             .into_iter()
             .flat_map(|desired| desired.services)
             .filter_map(|(service, it)| match it.image {
-                Image::Built(build) => Some(Context {
+                Image::Built(build) if it.file.is_none() => Some(Context {
                     service: service.into(),
                     folder: PathBuf::from(build.context),
                     dockerfile: PathBuf::from(build.dockerfile),
                 }),
-                Image::Named(_) => None,
+                Image::Built(_) | Image::Named(_) => None,
             });
         Needs {
-            builds: builds.collect(),
+            builds: builds.chain(own).collect(),
             documents,
         }
     }
@@ -135,7 +145,12 @@ fn mocks(reading: &Reading<'_>, spec: &E2eSpec) -> impl Iterator<Item = Complain
             None => None,
         };
         let config = MockConfig::new(name, mock.clone(), document);
-        Served::new(&config, Vec::new()).1
+        let mut complaints = Served::new(&config, Vec::new()).1;
+        if config.to_json().len() > LARGEST {
+            let message = format!("mock `{name}` is larger than the {LARGEST} bytes that can be served");
+            complaints.push(Complaint::error(format!("mocks.{name}"), message));
+        }
+        complaints
     };
     let served = spec.mocks.iter().filter(|(_, mock)| mock.image.is_none());
     served.flat_map(of).collect::<Vec<_>>().into_iter()

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::book::{Judged, SpecBook};
 use super::digest::{Digests, hex};
-use super::judge::{Judge, Needs, Reading};
+use super::judge::{Judge, Needs, OwnImage, Reading};
 use super::scan::{Contents, MAX_FILE, MAX_FILES, Scan, Scanner};
 use super::settle::Settle;
 use super::site;
@@ -34,6 +34,8 @@ pub struct Rules {
     pub process_env: BTreeMap<String, String>,
     /// Identity of the controller.
     pub controller: String,
+    /// The image that serves mocks.
+    pub own_image: OwnImage,
     /// Who judges.
     pub judge: Arc<dyn Judge>,
 }
@@ -189,7 +191,10 @@ impl Desk {
                 }
                 let needs = self.needs(path, &text.bytes, text.hash);
                 for build in needs.builds {
-                    let digest = self.digests.of(&build.folder, &build.dockerfile);
+                    let Some(ready) = self.rules.own_image.ready(&build.folder) else {
+                        continue;
+                    };
+                    let digest = ready.and_then(|()| self.digests.of(&build.folder, &build.dockerfile));
                     let digest = digest.map_err(|error| {
                         format!(
                             "build context `{}` cannot be read: {error}",

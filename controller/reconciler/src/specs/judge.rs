@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
 
 use argus_core::time::Timestamp;
 
@@ -46,6 +48,39 @@ pub struct Needs {
     pub builds: Vec<Context>,
     /// The `openapi` document of each mock that has one.
     pub documents: BTreeMap<String, PathBuf>,
+}
+
+/// The image of this program, which serves mocks: made when a file needs it first.
+#[derive(Clone)]
+pub struct OwnImage {
+    /// Absolute path of the folder that it is built from.
+    pub folder: PathBuf,
+    /// Fills the folder; `None`: nothing is built from here, and it is taken as it is.
+    pub fill: Option<Fill>,
+}
+
+/// Fills a folder, or finds it filled; blocks.
+pub type Fill = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+
+impl OwnImage {
+    /// Makes a build's folder ready to be looked at; `None` where nobody could look.
+    pub fn ready(&self, folder: &Path) -> Option<io::Result<()>> {
+        if folder != self.folder {
+            return Some(Ok(()));
+        }
+        match &self.fill {
+            Some(fill) => Some(fill()),
+            None => folder.exists().then_some(Ok(())),
+        }
+    }
+}
+
+impl fmt::Debug for OwnImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnImage")
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Parses and admits; pure, so that equal readings give equal judgements.

@@ -29,6 +29,10 @@ impl House {
         let specs = dir.path().join("specs");
         fs::create_dir(&specs).unwrap();
         let rules = Rules {
+            own_image: crate::specs::judge::OwnImage {
+                folder: "/nowhere".into(),
+                fill: None,
+            },
             folder: specs.clone(),
             strict: false,
             env_allow: Vec::new(),

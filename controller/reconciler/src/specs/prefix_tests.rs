@@ -25,6 +25,10 @@ enum Writer {
 
 fn desk(folder: &Path) -> Desk {
     let rules = Rules {
+        own_image: crate::specs::judge::OwnImage {
+            folder: "/nowhere".into(),
+            fill: None,
+        },
         folder: folder.to_path_buf(),
         strict: false,
         env_allow: Vec::new(),

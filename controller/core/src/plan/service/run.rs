@@ -17,9 +17,13 @@ const BY_HAND_GRACE: Duration = Duration::from_secs(10);
 pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
     match container.state {
         ContainerState::Created => again(look, container),
-        ContainerState::Running | ContainerState::Restarting => match misplaced(look, container) {
-            Some(act) => Decision::Do(act, Cause::SpecChanged),
-            None => running(look, container),
+        ContainerState::Running | ContainerState::Restarting => match running(look, container) {
+            // What is not well is restarted first, whatever it is to answer.
+            decision @ (Decision::Settled | Decision::Wait(WaitingOn::Probe)) => {
+                let misplaced = misplaced(look, container);
+                misplaced.map_or(decision, |act| Decision::Do(act, Cause::SpecChanged))
+            }
+            decision => decision,
         },
         ContainerState::Paused => match by_hand(look) {
             Err(wait) => Decision::Wait(wait),
