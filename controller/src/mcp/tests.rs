@@ -218,7 +218,7 @@ async fn what_is_told_to_be_done_next_can_be_called() {
         ("argus_why", json!({ "environment": "shop" })),
         (
             "argus_events",
-            json!({ "environment": "shop", "types": ["restart"] }),
+            json!({ "environment": "shop", "types": ["restart_attempt"] }),
         ),
     ] {
         let answer = stage.call(tool, arguments).await;
