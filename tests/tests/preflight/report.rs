@@ -113,7 +113,10 @@ fn an_engine_that_hangs_is_waited_for_within_the_limit() {
 
 #[test]
 fn what_a_run_left_behind_is_removed_on_request_and_looked_at_again() {
-    let engine = engine();
+    // Nobody else's leftovers are on it.
+    let private = PrivateEngine::start();
+    images(&private);
+    let engine = &private;
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("left", 18630, "one"));
     argus.wait_ready("left", LIMIT);
