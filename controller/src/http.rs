@@ -13,6 +13,7 @@ use crate::metrics::Traffic;
 use crate::surface::Surface;
 
 mod actions;
+mod asked;
 pub(crate) mod client;
 mod environments;
 mod events;

@@ -1,7 +1,7 @@
 //! One HTTP request over a unix socket, blocking: so that tests see the engine without the code they test.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -46,18 +46,14 @@ pub fn request(
     body: &[u8],
     limit: Duration,
 ) -> io::Result<Answer> {
-    let mut stream = UnixStream::connect(socket)?;
+    let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
     let head = format!(
         "{method} {path} HTTP/1.0\r\nHost: docker\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body)?;
-    let mut raw = Vec::new();
-    stream.read_to_end(&mut raw)?;
-    parse(&raw).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no HTTP answer"))
+    exchange(stream, &[head.as_bytes(), body].concat())
 }
 
 fn parse(raw: &[u8]) -> Option<Answer> {
@@ -68,6 +64,29 @@ fn parse(raw: &[u8]) -> Option<Answer> {
         status,
         body: raw[end + 4..].to_vec(),
     })
+}
+
+/// The next answer of a connection that stays, which tells its length.
+pub fn next(stream: &mut impl BufRead) -> io::Result<Answer> {
+    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| bad("no status"))?;
+    let mut length = 0;
+    loop {
+        line.clear();
+        stream.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().map_err(|_| bad("no length"))?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    Ok(Answer { status, body })
 }
 
 /// So many heartbeats without an event end the patience of a test: a minute.

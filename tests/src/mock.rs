@@ -1,7 +1,7 @@
 //! The real `argus mock`, and a client that talks to it over one connection.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::http::Answer;
+use crate::http::{self, Answer};
 use crate::{binary, wait};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -182,27 +182,6 @@ impl Client {
 
     /// Reads one answer.
     pub fn read(&mut self) -> std::io::Result<Answer> {
-        let bad = |what: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
-        let mut line = String::new();
-        self.stream.read_line(&mut line)?;
-        let status = line
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok())
-            .ok_or_else(|| bad("no status"))?;
-        let mut length = 0;
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line)?;
-            let Some((name, value)) = line.trim_end().split_once(':') else {
-                break;
-            };
-            if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().map_err(|_| bad("no length"))?;
-            }
-        }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
-        Ok(Answer { status, body })
+        http::next(&mut self.stream)
     }
 }

@@ -12,9 +12,11 @@ use crate::status::code_of;
 mod name;
 mod settle;
 mod story;
+mod wanted;
 
 pub use settle::{Settlement, settle};
 pub use story::{controller_story, story};
+pub use wanted::Wanted;
 
 /// The version of the journal's format.
 pub const JOURNAL_VERSION: u32 = 1;

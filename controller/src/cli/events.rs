@@ -1,10 +1,9 @@
 //! `argus events`: what happened, as it stands in the journal, with or without a controller.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use argus_core::record::Record;
+use argus_core::record::{Record, Wanted};
 use argus_crds::error::Code;
 use argus_reconciler::clock;
 use argus_reconciler::history::Tail;
@@ -38,8 +37,8 @@ pub(crate) struct Events {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     since: Option<Duration>,
     /// Only events of these names, with commas between them, as in `restart_attempt,error`
-    #[arg(long = "type", value_name = "NAME", value_delimiter = ',', value_parser = name)]
-    types: Vec<String>,
+    #[arg(long = "type", value_name = "NAME", value_delimiter = ',', value_parser = Record::known_name)]
+    types: Vec<&'static str>,
     /// Only the last ones of what happened up to now
     #[arg(long, value_name = "N")]
     tail: Option<usize>,
@@ -93,17 +92,16 @@ impl Events {
 
     /// Those that are asked for; the words know all of them.
     fn chosen(&self, records: Vec<Record>, words: &mut Words, past: bool) -> Vec<Event> {
-        let types: BTreeSet<&str> = self.types.iter().map(String::as_str).collect();
+        let wanted = Wanted {
+            environments: self.environment.iter().cloned().collect(),
+            names: self.types.iter().copied().map(str::to_owned).collect(),
+        };
         let since = self.since.filter(|_| past).map(|since| clock::now() - since);
         let mut chosen = Vec::new();
         for record in records {
             let (subject, what) = words.of(&record);
-            let of = record.environment().map(argus_core::ident::EnvName::as_str);
             let at = argus_core::time::Timestamp::parse(&record.at);
-            let wanted = self.environment.as_deref().is_none_or(|env| of == Some(env))
-                && (types.is_empty() || types.contains(record.name()))
-                && since.is_none_or(|since| at.is_some_and(|at| at >= since));
-            if wanted {
+            if wanted.takes(&record) && since.is_none_or(|since| at.is_some_and(|at| at >= since)) {
                 chosen.push(Event {
                     record,
                     subject,
@@ -113,13 +111,6 @@ impl Events {
         }
         chosen
     }
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if Record::NAMES.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("there are: {}", Record::NAMES.join(", ")))
 }
 
 /// Who may not read it is told so, and not that nothing happened.

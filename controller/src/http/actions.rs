@@ -4,11 +4,12 @@ use argus_reconciler::Command;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{FromRequest, Path, Request, State};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
+use super::asked::Path;
 use super::problem::Problem;
 use super::{Desk, SLOWEST_BODY};
 

@@ -2,13 +2,14 @@
 
 use argus_crds::status::{BreakerScope, EnvironmentStatus, ServiceState, ServiceStatus};
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Desk;
+use super::asked::{Path, Query};
 use super::problem::Problem;
 use crate::cli::{evidence as kept_evidence, kept, logs as cli_logs, why as cli_why};
 

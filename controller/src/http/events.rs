@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::record::{Entry, Record};
+use argus_core::record::{Entry, Record, Wanted};
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::history::Feed;
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Desk;
+use super::asked::Query;
 use super::environments::summary;
 use super::guard::Trust;
 use super::problem::Problem;
@@ -36,7 +37,7 @@ const OTHERS: [&str; 3] = ["snapshot", "environment", "lagged"];
 /// What a client wants to hear.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct Asked {
     /// Environments, with commas between them; all without.
     environment: Option<String>,
     /// Names of events, with commas between them; all without.
@@ -47,15 +48,9 @@ pub(super) struct Wanted {
     last_event_id: Option<String>,
 }
 
-/// The same, ready to ask.
-struct Filter {
-    environments: Option<BTreeSet<String>>,
-    kinds: Option<BTreeSet<String>>,
-}
-
 /// One client: where it is in the journal, and what it knows.
 struct Client {
-    filter: Filter,
+    wanted: Wanted,
     feed: Feed,
     newest: watch::Receiver<u64>,
     shown: watch::Receiver<Arc<Shown>>,
@@ -69,7 +64,7 @@ struct Client {
 
 pub(super) async fn events(
     State(desk): State<Desk>,
-    Query(wanted): Query<Wanted>,
+    Query(asked): Query<Asked>,
     Extension(trust): Extension<Trust>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -80,7 +75,7 @@ pub(super) async fn events(
         ));
     };
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last = match header.or(wanted.last_event_id.as_deref()) {
+    let last = match header.or(asked.last_event_id.as_deref()) {
         None => None,
         Some(id) => Some(id.parse::<u64>().map_err(|_| {
             let message = format!("`{id}` is no event id");
@@ -90,7 +85,7 @@ pub(super) async fn events(
     let newest = own.feed.newest();
     let now = *newest.borrow();
     let client = Client {
-        filter: Filter::of(&wanted)?,
+        wanted: wanted(&asked)?,
         trust,
         // One that is ahead speaks of another journal, which was lost.
         last: last.filter(|last| *last <= now).unwrap_or(now),
@@ -132,7 +127,7 @@ impl Client {
                 }
                 for record in &page.records {
                     self.last = record.seq;
-                    events.extend(self.filter.passes(record).then(|| event(record, self.trust)));
+                    events.extend(self.wanted.takes(record).then(|| event(record, self.trust)));
                 }
                 events.extend(self.changes());
                 if !page.records.is_empty() && events.is_empty() {
@@ -155,7 +150,7 @@ impl Client {
     fn snapshot(&mut self) -> Option<Event> {
         let shown = self.shown.borrow_and_update().clone();
         self.known = shown.clone();
-        let wanted = |(name, _): &(&String, &EnvironmentStatus)| self.filter.takes_environment(Some(name));
+        let wanted = |(name, _): &(&String, &EnvironmentStatus)| self.wanted.takes_environment(Some(name));
         let environments = shown.environments.iter().filter(wanted);
         let told = json!({
             "mode": shown.controller.mode,
@@ -165,7 +160,7 @@ impl Client {
         });
         let event = Event::default().event("snapshot").data(told.to_string());
         // From here a client that comes back goes on.
-        Some(event.id(self.last.to_string())).filter(|_| self.filter.takes_kind("snapshot"))
+        Some(event.id(self.last.to_string())).filter(|_| self.wanted.takes_name("snapshot"))
     }
 
     /// How environments changed since they were told.
@@ -181,7 +176,7 @@ impl Client {
         };
         for (name, status) in &now.environments {
             let old = before.environments.get(name);
-            if old != Some(status) && self.filter.takes_environment(Some(name)) {
+            if old != Some(status) && self.wanted.takes_environment(Some(name)) {
                 let told = summary(status);
                 if old.map(summary).as_ref() != Some(&told) {
                     tell(&told);
@@ -190,10 +185,10 @@ impl Client {
         }
         let names = before.environments.keys();
         let gone = names.filter(|name| !now.environments.contains_key(*name));
-        for name in gone.filter(|name| self.filter.takes_environment(Some(name))) {
+        for name in gone.filter(|name| self.wanted.takes_environment(Some(name))) {
             tell(&json!({ "environment": name, "phase": "Gone" }));
         }
-        if self.filter.takes_kind("environment") {
+        if self.wanted.takes_name("environment") {
             events
         } else {
             Vec::new()
@@ -201,40 +196,23 @@ impl Client {
     }
 }
 
-impl Filter {
-    fn of(wanted: &Wanted) -> Result<Self, Problem> {
-        let set = |list: &Option<String>| {
-            let words = list.as_deref()?.split(',').map(str::trim);
-            Some(words.filter(|word| !word.is_empty()).map(str::to_owned).collect())
-        };
-        let kinds: Option<BTreeSet<String>> = set(&wanted.kind);
-        let known = |kind: &str| Record::NAMES.contains(&kind) || OTHERS.contains(&kind);
-        if let Some(unknown) = kinds.iter().flatten().find(|kind| !known(kind)) {
-            let names = [Record::NAMES, &OTHERS].concat().join(", ");
-            let message = format!("there is no event `{unknown}`; there are: {names}");
-            return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
-        }
-        Ok(Self {
-            environments: set(&wanted.environment),
-            kinds,
-        })
+/// What is asked for, with commas between the names.
+fn wanted(asked: &Asked) -> Result<Wanted, Problem> {
+    let set = |list: &Option<String>| -> BTreeSet<String> {
+        let words = list.as_deref().unwrap_or_default().split(',').map(str::trim);
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let names = set(&asked.kind);
+    for name in names.iter().filter(|name| !OTHERS.contains(&name.as_str())) {
+        Record::known_name(name).map_err(|why| {
+            let message = format!("{why}, {}", OTHERS.join(", "));
+            Problem::asked(StatusCode::BAD_REQUEST, message)
+        })?;
     }
-
-    fn passes(&self, record: &Record) -> bool {
-        let of = record.environment().map(ToString::to_string);
-        self.takes_kind(record.name()) && self.takes_environment(of.as_deref())
-    }
-
-    fn takes_kind(&self, kind: &str) -> bool {
-        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
-    }
-
-    fn takes_environment(&self, env: Option<&str>) -> bool {
-        let Some(wanted) = &self.environments else {
-            return true;
-        };
-        env.is_some_and(|env| wanted.contains(env))
-    }
+    Ok(Wanted {
+        environments: set(&asked.environment),
+        names,
+    })
 }
 
 /// Names and images may hold what a file reads from outside: what is done to what is told to the controller's user only.

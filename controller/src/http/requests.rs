@@ -3,13 +3,14 @@
 use argus_crds::error::Code;
 use argus_crds::status::CheckName;
 use axum::Json;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use super::asked::{Path, Query};
 use super::problem::Problem;
 use super::{Desk, actions};
 use crate::cli::{explain, preflight as cli_preflight};

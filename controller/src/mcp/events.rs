@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use argus_core::record::Record;
+use argus_core::record::{Record, Wanted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -82,16 +82,13 @@ journal's files.";
         if let Some(env) = &self.environment {
             status::named(env)?;
         }
-        if let Some(unknown) = self
-            .types
-            .iter()
-            .find(|kind| !Record::NAMES.contains(&kind.as_str()))
-        {
-            let names = Record::NAMES.join(", ");
-            return Err(Failure::usage(format!(
-                "there is no event `{unknown}`; there are: {names}"
-            )));
+        for name in &self.types {
+            Record::known_name(name).map_err(Failure::usage)?;
         }
+        let wanted = Wanted {
+            environments: self.environment.iter().cloned().collect(),
+            names: self.types.clone(),
+        };
         let feed = call.surface.feed();
         let most = self.limit.clamp(1, MOST);
         let mut kept: VecDeque<Arc<Record>> = VecDeque::new();
@@ -102,7 +99,7 @@ journal's files.";
             let Some(newest) = page.records.last().map(|record| record.seq) else {
                 break;
             };
-            for record in page.records.iter().filter(|record| self.wants(record)) {
+            for record in page.records.iter().filter(|record| wanted.takes(record)) {
                 if kept.len() == most && self.after.is_none() {
                     kept.pop_front();
                 }
@@ -135,14 +132,6 @@ journal's files.";
             missed: (self.after.is_some() && missed > 0).then_some(missed),
         };
         Ok(Said::new(told, text).then(NextStep::new("what comes after these", Self::NAME, on)))
-    }
-}
-
-impl Events {
-    fn wants(&self, record: &Record) -> bool {
-        let of = record.environment().map(ToString::to_string);
-        (self.types.is_empty() || self.types.contains(record.name()))
-            && (self.environment.is_none() || self.environment == of)
     }
 }
 
