@@ -227,10 +227,7 @@ pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<
         for line in bytes.split(|byte| *byte == b'\n') {
             // Most lines are told by their number, and need no closer look.
             let of_interest = number(line).is_some_and(|seq| seq > last && seq < before);
-            if !of_interest || !line::is_sound(line) {
-                continue;
-            }
-            let Ok(record) = serde_json::from_slice::<Record>(line) else {
+            let Some(record) = of_interest.then(|| whole(line)).flatten() else {
                 continue;
             };
             // Open intents come along into a new file, and have been told.
@@ -245,6 +242,11 @@ pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<
         }
     }
     found
+}
+
+/// What a line says that is whole and of our time.
+pub(super) fn whole(line: &[u8]) -> Option<Record> {
+    line::is_sound(line).then(|| serde_json::from_slice(line).ok())?
 }
 
 /// The number that a line begins with.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use argus_core::record::Record;
 
-use super::{line, segment};
+use super::segment;
 
 /// A reader that knows how far it is.
 #[derive(Debug)]
@@ -86,10 +86,7 @@ impl Tail {
         self.file = Some(place);
         let mut found = Vec::new();
         let lines = bytes[..whole].split(|byte| *byte == b'\n');
-        for line in lines.filter(|line| line::is_sound(line)) {
-            let Ok(record) = serde_json::from_slice::<Record>(line) else {
-                continue;
-            };
+        for record in lines.filter_map(segment::whole) {
             if record.seq > self.last {
                 self.last = record.seq;
                 found.push(record);
@@ -111,6 +108,7 @@ fn identity(path: &Path) -> io::Result<Option<(u64, u64)>> {
 mod tests {
     use argus_core::record::{Entry, JOURNAL_VERSION, Note};
 
+    use super::super::line;
     use super::super::segment::Segment;
     use super::*;
 
