@@ -92,15 +92,8 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> Looked {
     let needs = judge.needs(&absolute, bytes);
     let own = own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
-        let ready = own.ready(&build.folder)?;
-        let digest = ready.and_then(|()| digests.of(&build.folder, &build.dockerfile));
-        let why = |error| {
-            format!(
-                "build context `{}` cannot be read: {error}",
-                build.folder.display()
-            )
-        };
-        Some((build.service.clone(), digest.map_err(why)))
+        let digest = own.digest(&build, &mut digests)?;
+        Some((build.service, digest))
     });
     let digests = digests.collect();
     let documents = needs.documents.into_iter();

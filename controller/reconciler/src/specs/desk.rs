@@ -191,16 +191,9 @@ impl Desk {
                 }
                 let needs = self.needs(path, &text.bytes, text.hash);
                 for build in needs.builds {
-                    let Some(ready) = self.rules.own_image.ready(&build.folder) else {
+                    let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
                         continue;
                     };
-                    let digest = ready.and_then(|()| self.digests.of(&build.folder, &build.dockerfile));
-                    let digest = digest.map_err(|error| {
-                        format!(
-                            "build context `{}` cannot be read: {error}",
-                            build.folder.display()
-                        )
-                    });
                     all.update(format!("{}{digest:?}", build.service));
                     digests.insert(build.service, digest);
                 }

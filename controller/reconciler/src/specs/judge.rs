@@ -8,6 +8,7 @@ use std::{fmt, io};
 use argus_core::time::Timestamp;
 
 use super::book::Judged;
+use super::digest::Digests;
 
 /// A file's contents with their surroundings.
 #[derive(Debug, Clone)]
@@ -63,15 +64,22 @@ pub struct OwnImage {
 pub type Fill = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 impl OwnImage {
-    /// Makes a build's folder ready to be looked at; `None` where nobody could look.
-    pub fn ready(&self, folder: &Path) -> Option<io::Result<()>> {
-        if folder != self.folder {
-            return Some(Ok(()));
-        }
-        match &self.fill {
-            Some(fill) => Some(fill()),
-            None => folder.exists().then_some(Ok(())),
-        }
+    /// The digest of a build's folder, which is filled before if it is this one; `None` where nobody could look.
+    ///
+    /// # Errors
+    /// In words: the folder cannot be filled or read.
+    pub fn digest(&self, build: &Context, digests: &mut Digests) -> Option<Result<String, String>> {
+        let filled = match &self.fill {
+            _ if build.folder != self.folder => Ok(()),
+            Some(fill) => fill(),
+            None if build.folder.exists() => Ok(()),
+            None => return None,
+        };
+        let digest = filled.and_then(|()| digests.of(&build.folder, &build.dockerfile));
+        Some(digest.map_err(|error| {
+            let folder = build.folder.display();
+            format!("build context `{folder}` cannot be read: {error}")
+        }))
     }
 }
 
