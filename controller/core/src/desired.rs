@@ -46,7 +46,7 @@ pub struct Desired {
     pub network: ResourceName,
     /// Named volumes that its services mount, by their name on the engine.
     pub volumes: Vec<ResourceName>,
-    /// Services and image mocks by name.
+    /// Services and mocks by name.
     pub services: BTreeMap<ServiceName, Service>,
     /// Where reassigned ports come from, and whether they may move at all.
     pub ports: PortPolicy,

@@ -266,6 +266,12 @@ impl Volume {
     pub fn owner(&self) -> Option<Owner> {
         Owner::read(&self.labels)
     }
+
+    /// When we made it; engines tell this of volumes in a form of their own, or not at all.
+    pub fn made_at(&self) -> Option<Timestamp> {
+        let made = self.labels.get(labels::CREATED_AT)?;
+        Timestamp::parse(made)
+    }
 }
 
 /// A time during which the engine was away; deaths around it are not the containers' fault.

@@ -276,9 +276,7 @@ fn volume_of(input: &PlanInput<'_>, volume: &Volume) -> Option<Found> {
         Whose::Another => None,
         Whose::Ours => told.then_some(Found::Ours(Cause::EnvironmentRemoved)),
         Whose::Nobodys => {
-            let made = volume.labels.get(labels::CREATED_AT);
-            let made = made.and_then(|made| Timestamp::parse(made));
-            let what = (volume.name.as_str(), volume.name.as_str(), made);
+            let what = (volume.name.as_str(), volume.name.as_str(), volume.made_at());
             Some(match Found::orphan(input, &owner, Kind::Volume, what) {
                 Found::Orphan(orphan, Ok(())) if !by_label => Found::Orphan(orphan, Err(Fate::KeptVolume)),
                 found => found,

@@ -9,7 +9,6 @@ use crate::labels::Owner;
 use crate::observed::{Observed, World};
 use crate::plan::orphan::{Fate, Kind, Orphan, fate_of};
 use crate::plan::{Plan, Subject};
-use crate::time::Timestamp;
 
 use super::wait::one_line;
 
@@ -72,10 +71,7 @@ fn own(observed: &Observed, subject: &Subject, fate: Fate) -> Option<Orphan> {
         }
         Subject::Volume { name, .. } => {
             let it = observed.volumes.get(name.as_str())?;
-            let owner = it.owner()?;
-            let made = it.labels.get(crate::labels::CREATED_AT);
-            let made = made.and_then(|made| Timestamp::parse(made));
-            Some(one(Kind::Volume, &it.name, &it.name, owner, made))
+            Some(one(Kind::Volume, &it.name, &it.name, it.owner()?, it.made_at()))
         }
         Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => None,
     }
