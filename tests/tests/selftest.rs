@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use argus_tests::stage::{LIMIT, images, incarnations, running, shop};
 use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
@@ -46,6 +46,19 @@ impl<'e> Run<'e> {
             .current_dir(&self.temporary)
             .stdin(Stdio::null());
         command
+    }
+
+    /// One that has paused a container and waits for what comes, and its project.
+    fn in_the_middle(&self) -> (Child, String) {
+        let mut command = self.command(&["--only", "paused"]);
+        let quiet = command.stderr(Stdio::null()).stdout(Stdio::null());
+        let child = quiet.spawn().expect("argus starts");
+        let project = wait::until(4 * LIMIT, "it is in the middle of its trouble", || {
+            let all = self.engine.containers();
+            let found = all.iter().find(|one| one["State"] == "paused")?;
+            found["Labels"]["argusai.project"].as_str().map(str::to_owned)
+        });
+        (child, project)
     }
 
     /// Names of all containers, networks, volumes but leases, and images on the engine.
@@ -133,18 +146,7 @@ fn whoever_interrupts_it_finds_everything_cleaned_up() {
     let engine = prepared();
     let run = Run::new(&engine, "ctrlc");
     let inventory = run.inventory();
-    let mut child = run
-        .command(&["--only", "paused"])
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("argus starts");
-    let paused = || {
-        let all = engine.containers();
-        let found = all.iter().any(|one| one["State"] == "paused");
-        found.then_some(())
-    };
-    wait::until(4 * LIMIT, "it is in the middle of its trouble", paused);
+    let (mut child, _project) = run.in_the_middle();
     kill_process(Pid::from_child(&child), Signal::INT).expect("our own child takes a signal");
     let ended = wait::until(2 * LIMIT, "it ends", || child.try_wait().expect("our own child"));
     assert_eq!(ended.code(), Some(130));
@@ -157,17 +159,7 @@ fn what_a_killed_one_leaves_goes_as_orphans() {
     let engine = prepared();
     let run = Run::new(&engine, "killed");
     let inventory = run.inventory();
-    let mut child = run
-        .command(&["--only", "paused"])
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("argus starts");
-    let project = wait::until(4 * LIMIT, "it is in the middle of its trouble", || {
-        let all = engine.containers();
-        let found = all.iter().find(|one| one["State"] == "paused")?;
-        found["Labels"]["argusai.project"].as_str().map(str::to_owned)
-    });
+    let (mut child, project) = run.in_the_middle();
     child.kill().expect("our own child");
     child.wait().expect("our own child");
     let nobody = Controller::prepare(&engine, RunOptions::default());

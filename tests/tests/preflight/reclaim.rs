@@ -105,8 +105,9 @@ fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
 
 #[test]
 fn the_builders_cache_is_counted_and_emptied() {
-    let engine = engine();
-    let argus = Controller::prepare(engine, RunOptions::default());
+    // Its own: what is given back here is of use to the test beside it.
+    let engine = PrivateEngine::start();
+    let argus = Controller::prepare(&engine, RunOptions::default());
     for args in [
         &["reclaim", "-o", "json"][..],
         &["reclaim", "--yes", "-o", "json"],
@@ -122,7 +123,7 @@ fn the_builders_cache_is_counted_and_emptied() {
         host: Some("unix:///nonexistent/docker.sock".to_owned()),
         ..RunOptions::default()
     };
-    let nowhere = Controller::prepare(engine, away).cli(&["reclaim"]);
+    let nowhere = Controller::prepare(&engine, away).cli(&["reclaim"]);
     assert_eq!(nowhere.status.code(), Some(4));
 }
 

@@ -43,8 +43,10 @@ fn results(report: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn a_good_engine_is_healthy_with_and_without_a_controller() {
-    let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
+    // Its own: the tests beside it leave orphans behind on purpose.
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("fit", 18620, "one"));
     let status = argus.wait_ready("fit", LIMIT);
     assert_eq!(
