@@ -6,6 +6,10 @@
     reason = "a test that cannot go on fails"
 )]
 
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
 use argus_tests::stage::{IMAGE, LIMIT, engine, incarnations, text};
 use argus_tests::{Controller, Holder, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process};
@@ -184,4 +188,112 @@ fn a_mock_whose_port_is_taken_moves_and_its_service_is_told() {
         "{told}"
     );
     drop(holder);
+}
+
+#[test]
+fn what_a_mock_records_it_replays_when_what_it_stood_for_is_gone() {
+    let file = |mode: &str, services: &str| {
+        format!(
+            r#"version: "1"
+project: {{ name: recorder }}
+services:{services}
+mocks:
+  legacy:
+    port: 18830
+    mode: {mode}
+    target: http://books:8080
+    recordingsDir: ./recordings
+"#
+        )
+    };
+    let books = format!("\n  books: {{ image: {IMAGE}, container: {{ name: recorder-books }} }}");
+    let argus = Controller::prepare(engine(), RunOptions::default());
+    let recordings = argus.specs.join("recordings");
+    argus.write_spec("e2e.yaml", &file("record", &books));
+    argus.start_again();
+    let told = argus.wait_status("recorder", LIMIT, "says what is not there", |status| {
+        status.to_string().contains("recordings")
+    });
+    assert_ne!(told["phase"], "Ready", "{told:#}");
+    std::fs::create_dir(&recordings).unwrap();
+    let again = argus.cli(&["retry", "recorder"]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+    argus.wait_ready("recorder", LIMIT);
+    assert_eq!(ask(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
+    assert_eq!(
+        std::fs::read_dir(&recordings).unwrap().count(),
+        1,
+        "a file a pair"
+    );
+    argus.write_spec("e2e.yaml", &file("replay", " {}"));
+    wait::until(LIMIT, "what was recorded went", || {
+        engine().inspect("recorder-books").is_none().then_some(())
+    });
+    argus.wait_ready("recorder", LIMIT);
+    assert_eq!(ask(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
+    assert_eq!(
+        ask(18830, "/healthz?shelf=2"),
+        None,
+        "what was never asked has no answer"
+    );
+}
+
+#[test]
+fn a_mock_that_runs_out_of_memory_is_back_with_its_routes() {
+    let argus = prepared("hungry", 18840);
+    argus.wait_ready("hungry", LIMIT);
+    let name = "hungry-mock-payments";
+    let first = started(name);
+    limit_memory(name, 48 * 1024 * 1024);
+    // Bodies that never end are kept until they do.
+    let head = "POST /charges HTTP/1.1\r\nhost: mock\r\ncontent-length: 10000000\r\n\r\n";
+    let request = [head.as_bytes(), &vec![b'x'; 9_000_000]].concat();
+    let clients: Vec<_> = (0..8).map(|_| Unfinished::send(18840, &request)).collect();
+    let status = argus.wait_status("hungry", LIMIT, "restarted it", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "payments")["restarts"] == 1
+    });
+    drop(clients);
+    assert_ne!(started(name), first);
+    let why = &Controller::service(&status, "payments")["lastError"];
+    assert_eq!(why["code"], "CONTAINER_OOM", "{status:#}");
+    assert!(ask(18840, "/charges/1").is_some_and(|said| said.contains("first")));
+}
+
+/// Sets the limit behind the engine's back: one that the engine knew of would be drift.
+fn limit_memory(name: &str, bytes: u64) {
+    let pid = engine().inspect(name).unwrap()["State"]["Pid"].to_string();
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("its groups");
+    let file = groups
+        .lines()
+        .find_map(|line| match line.splitn(3, ':').collect::<Vec<_>>()[..] {
+            [_, "memory", path] => Some(format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")),
+            ["0", "", path] => {
+                Some(format!("/sys/fs/cgroup{path}/memory.max")).filter(|file| Path::new(file).exists())
+            }
+            _ => None,
+        });
+    std::fs::write(file.expect("a group of memory"), bytes.to_string()).expect("a limit");
+}
+
+/// A client that begins a request and never ends it, until it is dropped.
+struct Unfinished(std::process::Child);
+
+impl Unfinished {
+    fn send(port: u16, request: &[u8]) -> Self {
+        let mut client = engine().command_in_netns("busybox");
+        let client = client.args(["nc", "127.0.0.1", &port.to_string()]);
+        let child = client.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut child = child.expect("busybox runs");
+        let written = child.stdin.as_mut().expect("a pipe").write_all(request);
+        // The mock may be gone before all of it was sent.
+        drop(written);
+        Self(child)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
