@@ -1,4 +1,4 @@
-//! What an agent holds: the official Python client drives every tool over every transport, against a real controller.
+//! What an agent holds: the official Python client and the Inspector drive every tool over every transport, against a real controller.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -10,6 +10,8 @@ mod agent;
 
 #[path = "mcp/alone.rs"]
 mod alone;
+#[path = "mcp/inspector.rs"]
+mod inspector;
 #[path = "mcp/recovery.rs"]
 mod recovery;
 #[path = "mcp/tour.rs"]

@@ -106,7 +106,7 @@ fn good(answer: &Value) -> &Value {
 }
 
 /// Each step with what has to be so of its answer.
-type Step = (&'static str, Value, fn(&Value));
+pub(crate) type Step = (&'static str, Value, fn(&Value));
 
 /// The arguments that name the environment, with more.
 fn of(name: &str, more: &Value) -> Value {
@@ -292,8 +292,13 @@ fn acting(name: &str) -> Vec<Step> {
     ]
 }
 
+/// All steps, from nothing to nothing.
+pub(crate) fn steps(name: &str, port: u16) -> Vec<Step> {
+    [making(name, port), looking(name), acting(name)].concat()
+}
+
 fn tour(stage: &Stage, over: Over, name: &str, port: u16) {
-    let steps: Vec<Step> = [making(name, port), looking(name), acting(name)].concat();
+    let steps = steps(name, port);
     let mut script: Vec<Value> = steps
         .iter()
         .map(|(tool, arguments, _)| json!({ "call": tool, "arguments": arguments, "progress": *tool == "argus_wait" }))

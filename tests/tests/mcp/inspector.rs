@@ -1,0 +1,100 @@
+//! Every tool, driven by the MCP Inspector's command line, over both transports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use argus_tests::binary;
+use argus_tests::stage::text;
+use serde_json::Value;
+
+use crate::agent::{Over, Stage, error};
+use crate::tour;
+
+/// What says no on purpose, to what the tour asks of it.
+const REFUSED: [&str; 2] = ["argus_evidence", "argus_rollback"];
+
+#[test]
+fn the_inspector_drives_every_tool_over_stdio() {
+    inspect(&Stage::start(), Over::Stdio, "inspect-stdio", 18_640);
+}
+
+#[test]
+fn the_inspector_drives_every_tool_over_http() {
+    inspect(&Stage::start(), Over::Http, "inspect-http", 18_650);
+}
+
+fn inspect(stage: &Stage, over: Over, name: &str, port: u16) {
+    let listed = ask(stage, over, &["--method".to_owned(), "tools/list".to_owned()]);
+    let tools: BTreeMap<String, &Value> = listed["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|tool| (text(&tool["name"]), tool))
+        .collect();
+    let mut called = BTreeSet::new();
+    for (tool, arguments, _) in tour::steps(name, port) {
+        let mut words = ["--method", "tools/call", "--tool-name", tool]
+            .map(str::to_owned)
+            .to_vec();
+        for (key, value) in arguments.as_object().expect("an object") {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            words.extend(["--tool-arg".to_owned(), format!("{key}={value}")]);
+        }
+        let result = ask(stage, over, &words);
+        let told = &result["structuredContent"];
+        if REFUSED.contains(&tool) {
+            error(&result);
+        } else {
+            assert_ne!(result["isError"], true, "{tool} {arguments}: {result:#}");
+            let schema = jsonschema::validator_for(&tools[tool]["outputSchema"]).expect("a schema");
+            schema
+                .validate(told)
+                .unwrap_or_else(|why| panic!("{tool} {arguments}: {why}: {told:#}"));
+        }
+        called.insert(tool.to_owned());
+    }
+    assert_eq!(called, tools.keys().cloned().collect(), "every tool is called");
+}
+
+/// What the server answers, as the Inspector prints it.
+fn ask(stage: &Stage, over: Over, words: &[String]) -> Value {
+    let cli = inspector();
+    let mut command = stage.engine.command_in_netns("node");
+    command.arg(cli.join("cli.js")).arg("--cli");
+    match over {
+        Over::Stdio => command.arg(binary::argus()).arg("mcp"),
+        Over::Http | Over::Socket => {
+            let token = std::fs::read_to_string(stage.argus.state.join("private/token")).expect("a token");
+            let http = text(&stage.argus.controller_status()["http"]);
+            command
+                .arg(format!("{http}/mcp"))
+                .args(["--header", &format!("Authorization: Bearer {}", token.trim())])
+        }
+    };
+    command
+        .args(words)
+        .env("ARGUS_STATE", &stage.argus.state)
+        .env("ARGUS_SPECS", &stage.argus.specs)
+        .env("DOCKER_HOST", stage.engine.host())
+        // It finds its own version only from here.
+        .current_dir(&cli)
+        .stdin(Stdio::null());
+    let output = command.output().expect("node runs");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        panic!("{words:?}: {why}: {said}")
+    })
+}
+
+/// What `scripts/setup` brings.
+fn inspector() -> PathBuf {
+    let path = "../target/inspector/node_modules/@modelcontextprotocol/inspector-cli/build";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    assert!(
+        path.exists(),
+        "no Inspector at {}\nhint: ./scripts/setup",
+        path.display()
+    );
+    path
+}
