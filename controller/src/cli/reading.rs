@@ -89,7 +89,8 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> Looked {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (variables, trouble) = site::dotenv(&absolute);
     let mut digests = Digests::default();
-    let needs = judge.needs(&absolute, bytes);
+    let variables = site::passed(variables, &process_env(), &settings.env_allow);
+    let needs = judge.needs(&absolute, bytes, &variables);
     let own = own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
         let digest = own.digest(&build, &mut digests)?;
@@ -102,7 +103,7 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> Looked {
         path: &absolute,
         name: &path.display().to_string(),
         bytes,
-        variables: site::passed(variables, &process_env(), &settings.env_allow),
+        variables,
         digests,
         documents,
         uuid: site::uuid("", path, &Sha256::digest(bytes).into()),

@@ -41,7 +41,7 @@ impl Admission {
 }
 
 impl Judge for Admission {
-    fn needs(&self, path: &Path, bytes: &[u8]) -> Needs {
+    fn needs(&self, path: &Path, bytes: &[u8], variables: &BTreeMap<String, String>) -> Needs {
         let name = path.display().to_string();
         let Some(spec) = yaml::read(&name, bytes).spec else {
             return Needs::default();
@@ -63,7 +63,9 @@ impl Judge for Admission {
         };
         let own: Vec<Context> = spec.mocks.iter().filter_map(own).collect();
         // Admission settles where a context lies; what it refuses is not built.
-        let desired = admit(&spec, &self.site(path)).desired;
+        let mut site = self.site(path);
+        site.env_vars.clone_from(variables);
+        let desired = admit(&spec, &site).desired;
         let builds = desired
             .into_iter()
             .flat_map(|desired| desired.services)

@@ -62,7 +62,8 @@ pub struct Desk {
     /// What was judged last, by file.
     judged: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
-    needs: BTreeMap<PathBuf, ([u8; 32], Needs)>,
+    /// What else was to be read, by file, for these contents and variables.
+    needs: BTreeMap<PathBuf, (Fingerprint, Needs)>,
     began: Option<Timestamp>,
 }
 
@@ -189,7 +190,8 @@ impl Desk {
                         all.update(part);
                     }
                 }
-                let needs = self.needs(path, &text.bytes, text.hash);
+                variables = site::passed(variables, &self.rules.process_env, &self.rules.env_allow);
+                let needs = self.needs(path, &text.bytes, &variables, all.clone().finalize().into());
                 for build in needs.builds {
                     let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
                         continue;
@@ -216,12 +218,19 @@ impl Desk {
         }
     }
 
-    fn needs(&mut self, path: &Path, bytes: &[u8], hash: [u8; 32]) -> Needs {
+    fn needs(
+        &mut self,
+        path: &Path,
+        bytes: &[u8],
+        variables: &BTreeMap<String, String>,
+        of: Fingerprint,
+    ) -> Needs {
         match self.needs.get(path) {
-            Some((known, needs)) if *known == hash => needs.clone(),
+            Some((known, needs)) if *known == of => needs.clone(),
             _ => {
-                let needs = self.rules.judge.needs(&self.rules.folder.join(path), bytes);
-                self.needs.insert(path.to_path_buf(), (hash, needs.clone()));
+                let file = self.rules.folder.join(path);
+                let needs = self.rules.judge.needs(&file, bytes, variables);
+                self.needs.insert(path.to_path_buf(), (of, needs.clone()));
                 needs
             }
         }
@@ -242,7 +251,7 @@ impl Desk {
                     path: &file,
                     name: &path.display().to_string(),
                     bytes: &text.bytes,
-                    variables: site::passed(seen.variables, &self.rules.process_env, &self.rules.env_allow),
+                    variables: seen.variables,
                     digests: seen.digests,
                     documents: seen.documents,
                     uuid: site::uuid(&self.rules.controller, path, &text.hash),

@@ -93,8 +93,8 @@ impl fmt::Debug for OwnImage {
 
 /// Parses and admits; pure, so that equal readings give equal judgements.
 pub trait Judge: Send + Sync + 'static {
-    /// What else has to be read; nothing when the contents do not parse.
-    fn needs(&self, path: &Path, bytes: &[u8]) -> Needs;
+    /// What else has to be read, with what `{{env.X}}` may read; nothing when the contents do not parse.
+    fn needs(&self, path: &Path, bytes: &[u8], variables: &BTreeMap<String, String>) -> Needs;
 
     /// What the contents mean.
     fn judge(&self, reading: &Reading<'_>) -> Judged;

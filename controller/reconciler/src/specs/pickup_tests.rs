@@ -237,3 +237,36 @@ async fn a_folder_that_vanishes_takes_nothing_along() {
     house.write("e2e.yaml", &spec("shop", "3"));
     house.until("and watched", |book| image(book) == "nginx:3").await;
 }
+
+/// The digest of the build of `shop`'s service `api`.
+fn digest(book: &SpecBook) -> Option<String> {
+    let shop = book
+        .environments
+        .get(&argus_core::ident::EnvName::new("shop").unwrap())?;
+    let mut services = shop.desired.services.values();
+    match &services.find(|service| service.name.as_str() == "api")?.image {
+        argus_core::desired::Image::Built(build) => Some(build.digest.to_string()),
+        argus_core::desired::Image::Named(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn what_is_built_is_looked_at_in_a_file_with_variables_too() {
+    let mut house = House::start();
+    fs::create_dir(house.specs.join("app")).unwrap();
+    house.write("app/Dockerfile", "FROM scratch\nLABEL one=1\n");
+    house.write(".env", "TAG=1\n");
+    house.write(
+        "e2e.yaml",
+        "project: { name: shop }\nservices:\n  - { name: db, image: \"db:{{env.TAG}}\", container: { name: db } }\n  \
+         - { name: api, build: { context: ./app }, container: { name: api } }\n",
+    );
+    let book = house.until("it is taken", |book| digest(book).is_some()).await;
+    let first = digest(&book);
+    house.write("app/Dockerfile", "FROM scratch\nLABEL one=2\n");
+    house
+        .until("another content is another build", |book| {
+            digest(book).is_some_and(|now| Some(now) != first)
+        })
+        .await;
+}
