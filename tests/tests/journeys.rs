@@ -144,6 +144,32 @@ fn a_file_is_edited_broken_repaired_and_removed() {
 }
 
 #[test]
+fn what_is_asked_right_after_an_edit_comes_after_it() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    let file = |mood: &str| {
+        format!(
+            "project: {{ name: prompt }}\nservices:\n  - name: web\n    image: {IMAGE}\n    \
+             container: {{ name: prompt-web, environment: {{ MOOD: {mood} }} }}\n"
+        )
+    };
+    argus.write_spec("e2e.yaml", &file("first"));
+    argus.wait_ready("prompt", LIMIT);
+    for mood in ["second", "third"] {
+        argus.write_spec("e2e.yaml", &file(mood));
+        let waited = argus.cli(&["wait", "prompt"]);
+        assert!(waited.status.success(), "{waited:?}");
+        let told = engine().inspect("prompt-web").expect("it runs")["Config"]["Env"].to_string();
+        assert!(told.contains(&format!("MOOD={mood}")), "{told}");
+    }
+    argus.write_spec("e2e.yaml", &file("fourth"));
+    let down = argus.cli(&["down", "prompt"]);
+    assert!(down.status.success(), "{down:?}");
+    assert_eq!(engine().inspect("prompt-web"), None, "the edit came first");
+    let gone = argus.cli(&["get", "prompt"]);
+    assert!(!gone.status.success(), "and it stays down: {gone:?}");
+}
+
+#[test]
 fn a_taken_port_moves_and_everybody_is_told() {
     let engine = engine();
     engine.docker_ok(&[

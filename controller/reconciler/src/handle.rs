@@ -12,6 +12,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::history::Journal;
 use crate::outlook::Outlook;
+use crate::specs::SpecBook;
+use crate::specs::caught::{Asker, PATIENCE};
 
 /// Commands that wait for the reconciler: people and agents send a few, whoever sends more is told that it is busy.
 pub(crate) const COMMANDS: usize = 64;
@@ -75,6 +77,8 @@ pub enum Command {
     },
     /// End mode `Safe`.
     ResumeController,
+    /// Read the spec folder, and answer when the status files tell of what lies in it now.
+    Sync,
     /// Go back to the last other revision that was ready.
     Rollback {
         /// Environment.
@@ -115,7 +119,7 @@ impl Command {
             | Self::EndTest { environment, .. }
             | Self::Rollback { environment }
             | Self::Fork { environment, .. } => environment,
-            Self::CleanOrphans { .. } | Self::ResumeController => return None,
+            Self::CleanOrphans { .. } | Self::ResumeController | Self::Sync => return None,
         })
     }
 
@@ -134,6 +138,7 @@ impl Command {
             Self::CleanOrphans { .. } => "cleanOrphans",
             Self::ResetBreaker { .. } => "resetBreaker",
             Self::ResumeController => "resumeController",
+            Self::Sync => "sync",
         }
     }
 }
@@ -211,11 +216,20 @@ pub struct Handle {
     pub(crate) commands: mpsc::Sender<Request>,
     pub(crate) outlook: watch::Receiver<Arc<Outlook>>,
     pub(crate) journal: Journal,
+    pub(crate) folder: Asker,
+    pub(crate) books: watch::Receiver<Arc<SpecBook>>,
+    pub(crate) told_of: watch::Receiver<Arc<SpecBook>>,
 }
 
 impl Handle {
-    /// Sends a command and waits until the reconciler took it in and it is on disk.
+    /// Sends a command and waits until the reconciler took it in and it is on disk. What lay in the spec folder before it
+    /// counts before it.
     pub async fn send(&self, command: Command) -> Result<Answer, CommandError> {
+        self.folder.caught_up().await;
+        if command == Command::Sync {
+            self.told().await;
+            return Ok(Answer::Done);
+        }
         if command == Command::ResumeController {
             // The disk is asked by whoever asks us, so that the reconciler waits for nothing.
             if self.outlook().trouble.safe.is_none() {
@@ -232,6 +246,13 @@ impl Handle {
                 mpsc::error::TrySendError::Closed(_) => CommandError::Stopped,
             })?;
         replied.await.unwrap_or(Err(CommandError::Stopped))
+    }
+
+    /// Until the status files tell of the spec folder as it was read last; a disk that is full holds nobody up.
+    async fn told(&self) {
+        let mut told_of = self.told_of.clone();
+        let told = told_of.wait_for(|told| Arc::ptr_eq(told, &self.books.borrow()));
+        drop(tokio::time::timeout(PATIENCE, told).await);
     }
 
     /// The newest outlook.

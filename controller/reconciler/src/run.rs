@@ -24,6 +24,7 @@ use crate::outlook::Outlook;
 use crate::prober::{Places, Voice};
 use crate::reconciler::{Facts, Reconciler, Told};
 use crate::specs::SpecBook;
+use crate::specs::caught;
 use crate::specs::judge::OwnImage;
 use crate::state::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
@@ -187,6 +188,7 @@ impl Controller {
         } = opening.begin(&supervisor, &site.run, state.incidents());
         // Facts travel on watch channels, which hold the newest value and cannot fill.
         let (books, specs_seen) = watch::channel(Arc::<SpecBook>::default());
+        let (told_of, told_of_seen) = watch::channel(Arc::<SpecBook>::default());
         let (desires, desires_seen) = watch::channel(Arc::<Desires>::default());
         let (worlds, worlds_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
@@ -209,7 +211,9 @@ impl Controller {
             Importance::Critical,
             lock::watch(lock.clone(), stop.clone()),
         );
-        start_specs(&supervisor, rules(&options, &site), (kept, books), clock, &stop);
+        let (folder, reader) = caught::sides();
+        let told = (kept, books, reader);
+        start_specs(&supervisor, rules(&options, &site), told, clock, &stop);
         // The engine is watched by one watch for the life of the process: it cannot be made twice.
         supervisor.spawn_once(
             "informer",
@@ -243,7 +247,7 @@ impl Controller {
             start_surveyor(&supervisor, &backend, &state, worlds_seen.clone(), clock, &stop);
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
-            move || status_writer::run(state.clone(), view.clone(), outlooks.clone())
+            move || status_writer::run(state.clone(), view.clone(), outlooks.clone(), told_of.clone())
         });
         // It owns all memory: one that died in the middle of a turn is not to be trusted with another.
         let hands = Hands::new(
@@ -255,7 +259,7 @@ impl Controller {
             clock,
         );
         let facts = Facts {
-            specs: specs_seen,
+            specs: specs_seen.clone(),
             worlds: worlds_seen,
             healths: healths_seen,
             journal: journal.health(),
@@ -292,6 +296,9 @@ impl Controller {
                 commands,
                 outlook: outlooks_seen,
                 journal,
+                folder,
+                books: specs_seen,
+                told_of: told_of_seen,
             },
             running,
         )

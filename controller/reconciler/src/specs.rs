@@ -11,6 +11,7 @@ use crate::clock::Clock;
 
 pub mod admission;
 pub mod book;
+pub mod caught;
 mod clash;
 pub mod desk;
 pub mod digest;
@@ -22,6 +23,7 @@ pub mod settle;
 pub mod site;
 
 pub use book::{FileEntry, SpecBook, Standing};
+use caught::Reader;
 pub use desk::{Desk, Kept, Rules};
 use nudge::Nudge;
 
@@ -39,6 +41,7 @@ pub async fn run(
     rules: Rules,
     kept: watch::Sender<Kept>,
     books: watch::Sender<Arc<SpecBook>>,
+    mut reader: Reader,
     clock: Clock,
     stop: CancellationToken,
 ) {
@@ -46,6 +49,7 @@ pub async fn run(
     let nudged = nudge.nudged();
     let mut desk = Desk::new(rules, kept.borrow().clone());
     loop {
+        let begun = reader.begin();
         let looked = tokio::task::spawn_blocking(move || {
             let mut desk = desk;
             let round = desk.round(clock.now());
@@ -67,12 +71,16 @@ pub async fn run(
             None => nudge.disarm(),
         }
         publish(&desk, &books, &kept);
+        if desk.is_settled() {
+            reader.settled(begun);
+        }
         let tick = if nudge.is_complete() { TICK } else { FAST_TICK };
         let next = clock.now() + tick;
         let next = round.next_at.map_or(next, |at| at.min(next));
         tokio::select! {
             () = stop.cancelled() => return,
             () = nudged.notified() => quiet(&nudged, next, clock, &stop).await,
+            () = reader.asked() => {}
             () = clock.sleep_until(Some(next)) => {}
         }
         if stop.is_cancelled() {

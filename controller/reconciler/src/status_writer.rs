@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::outlook::Outlook;
+use crate::specs::SpecBook;
 use crate::state::{StateDir, write_public};
 
 /// Changes that follow each other this fast are written once.
@@ -47,8 +48,13 @@ struct Written {
     files: BTreeMap<PathBuf, String>,
 }
 
-/// Writes until the reconciler is gone, then once more.
-pub async fn run(state: StateDir, view: Arc<dyn StatusView>, mut outlooks: watch::Receiver<Arc<Outlook>>) {
+/// Writes until the reconciler is gone, then once more. `told_of` is the spec folder that the files tell of.
+pub async fn run(
+    state: StateDir,
+    view: Arc<dyn StatusView>,
+    mut outlooks: watch::Receiver<Arc<Outlook>>,
+    told_of: watch::Sender<Arc<SpecBook>>,
+) {
     let mut written = Written::default();
     let mut first = true;
     outlooks.mark_changed();
@@ -58,6 +64,7 @@ pub async fn run(state: StateDir, view: Arc<dyn StatusView>, mut outlooks: watch
             tokio::time::sleep(SETTLE).await;
         }
         let outlook = outlooks.borrow_and_update().clone();
+        let specs = outlook.specs.clone();
         let (dir, view) = (state.clone(), view.clone());
         let done = tokio::task::spawn_blocking(move || {
             let mut written = written;
@@ -76,7 +83,14 @@ pub async fn run(state: StateDir, view: Arc<dyn StatusView>, mut outlooks: watch
             },
         };
         match result {
-            Ok(()) => first = false,
+            Ok(()) => {
+                first = false;
+                told_of.send_if_modified(|told| {
+                    let differs = !Arc::ptr_eq(told, &specs);
+                    *told = specs;
+                    differs
+                });
+            }
             Err(error) => {
                 tracing::error!(%error, "cannot write status files");
                 if !ended {

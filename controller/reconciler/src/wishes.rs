@@ -152,9 +152,10 @@ impl Wishes {
             Command::EndTest { case, .. } => self.end_test(env, case, facts),
             Command::Rollback { .. } => self.roll_back(env, &accepted, false, facts),
             Command::Fork { to, .. } => self.fork(&accepted, to, facts),
-            Command::ResetBreaker { .. } | Command::CleanOrphans { .. } | Command::ResumeController => {
-                Ok(Answer::Done)
-            }
+            Command::ResetBreaker { .. }
+            | Command::CleanOrphans { .. }
+            | Command::ResumeController
+            | Command::Sync => Ok(Answer::Done),
         }
     }
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, Truth};
-use argus_reconciler::clock;
 use argus_reconciler::state::StateDir;
+use argus_reconciler::{Command, clock};
 use clap::{Args, ValueEnum};
 
 use super::get::{stamp, waits};
 use super::output::{self, Format};
-use super::status;
+use super::{status, tell};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -55,7 +55,13 @@ impl Wait {
         } else {
             Some(self.environments.as_slice())
         };
-        let reached = super::block_on(until(&state, which, self.goal, self.timeout))?;
+        let reached = super::block_on(async {
+            if status::is_alive(&state) {
+                // An edit from just now counts. Who may not tell the controller anything waits by the files alone.
+                drop(tell::tell(&state, &Command::Sync).await);
+            }
+            until(&state, which, self.goal, self.timeout).await
+        })?;
         for status in reached {
             match self.output {
                 Some(Format::Json) => output::json(&status)?,

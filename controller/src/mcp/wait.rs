@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_reconciler::clock;
+use argus_reconciler::{Command, clock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +85,8 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
             Goal::Gone => wait::Goal::Gone,
         };
         let begun = clock::now();
+        // An edit from just now counts.
+        drop(surface.obey(Command::Sync).await);
         let limit = Duration::from_secs(self.timeout_seconds.min(LONGEST));
         let reached = tokio::select! {
             reached = wait::until(surface.state(), names.as_deref(), goal, limit) => reached?,

@@ -246,7 +246,9 @@ fn variants<T: serde::de::DeserializeOwned>() -> Vec<String> {
 
 #[test]
 fn every_verb_has_its_series_from_the_start() {
-    let commands: BTreeSet<String> = variants::<argus_reconciler::Command>().into_iter().collect();
+    let mut commands: BTreeSet<String> = variants::<argus_reconciler::Command>().into_iter().collect();
+    // It changes nothing, so the journal does not tell of it.
+    assert!(commands.remove("sync"));
     assert_eq!(commands, ledger::COMMANDS.map(str::to_owned).into());
     let mut acts: BTreeSet<String> = variants::<argus_core::plan::Act>()
         .iter()

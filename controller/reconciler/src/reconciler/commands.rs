@@ -49,6 +49,7 @@ impl<B: Backend> Reconciler<B> {
                 | Command::BeginTest { .. }
                 | Command::EndTest { .. }
                 | Command::ResumeController
+                | Command::Sync
                 | Command::Fork { .. } => {}
             }
         }

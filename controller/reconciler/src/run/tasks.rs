@@ -17,6 +17,7 @@ use crate::lease;
 use crate::prober::{self, Places, Voice};
 use crate::reconciler::Remembered;
 use crate::specs::admission::Admission;
+use crate::specs::caught::Reader;
 use crate::specs::{self, Kept, Rules, SpecBook};
 use crate::state::StateDir;
 use crate::supervise::{Importance, Supervisor};
@@ -29,13 +30,14 @@ pub(super) type Eyes = (watch::Receiver<Arc<Desires>>, watch::Receiver<Arc<World
 pub(super) fn start_specs(
     supervisor: &Supervisor,
     rules: Rules,
-    (kept, books): (watch::Sender<Kept>, watch::Sender<Arc<SpecBook>>),
+    (kept, books, reader): (watch::Sender<Kept>, watch::Sender<Arc<SpecBook>>, Reader),
     clock: Clock,
     stop: &CancellationToken,
 ) {
     let stop = stop.clone();
     supervisor.spawn("specs", Importance::Critical, move || {
-        specs::run(rules.clone(), kept.clone(), books.clone(), clock, stop.clone())
+        let (kept, books) = (kept.clone(), books.clone());
+        specs::run(rules.clone(), kept, books, reader.clone(), clock, stop.clone())
     });
 }
 

@@ -111,6 +111,11 @@ impl Desk {
         &self.book
     }
 
+    /// No file waits for its second reading.
+    pub fn is_settled(&self) -> bool {
+        self.settle.is_empty()
+    }
+
     /// What is to outlive the process.
     pub fn kept(&self) -> Kept {
         Kept {

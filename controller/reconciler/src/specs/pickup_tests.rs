@@ -47,7 +47,14 @@ impl House {
         supervisor.spawn_once(
             "specs",
             Importance::Critical,
-            run(rules, kept, sender, Clock::system(), stop.clone()),
+            run(
+                rules,
+                kept,
+                sender,
+                caught::sides().1,
+                Clock::system(),
+                stop.clone(),
+            ),
         );
         Self {
             _dir: dir,
