@@ -53,6 +53,7 @@ pub(super) fn value(wish: &Wish<'_>, validator: &Validator) -> Result<Value, Str
         spin: 0,
         at: String::new(),
         refs: Vec::new(),
+        leaning: 0,
     };
     let start = json!({ "$ref": format!("#{}", wish.pointer) });
     let mut why = "no value was found that the schema allows".to_owned();
@@ -98,6 +99,8 @@ struct Maker<'a> {
     at: String,
     /// The references that led here, without a value between them and this one.
     refs: Vec<String>,
+    /// How many schemas that lean on others are being made at the moment, each inside of the one before.
+    leaning: usize,
 }
 
 impl Maker<'_> {

@@ -86,6 +86,36 @@ fn what_has_no_end_ends() {
     );
 }
 
+#[test]
+fn two_choices_hold_together() {
+    let number = json!({ "type": "integer", "minimum": 40, "maximum": 40 });
+    let choices = |one: Value, other: Value| json!({ "allOf": [{ "anyOf": one }, { "anyOf": other }] });
+    assert_eq!(
+        made(
+            &choices(
+                json!([{ "type": "null" }, number]),
+                json!([{ "type": "integer" }])
+            ),
+            1,
+            3
+        ),
+        Ok(json!(40))
+    );
+    let three = json!({ "allOf": [
+        { "oneOf": [{ "required": ["a"] }], "properties": { "a": { "const": 1 } } },
+        { "oneOf": [{ "required": ["b"] }], "properties": { "b": { "const": 2 } } },
+        { "oneOf": [{ "required": ["c"] }], "properties": { "c": { "const": 3 } } },
+    ], "type": "object" });
+    assert_eq!(made(&three, 1, 3), Ok(json!({ "a": 1, "b": 2, "c": 3 })));
+    // What no value fits is said, and nothing else happens.
+    assert!(made(&choices(json!([{ "type": "null" }]), json!([number])), 1, 3).is_err());
+    let mut deep = number;
+    for _ in 0..400 {
+        deep = json!({ "anyOf": [deep] });
+    }
+    assert!(made(&deep, 1, 3).is_err());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

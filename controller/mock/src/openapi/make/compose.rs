@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 use super::{Maker, target};
 use crate::openapi::cursor::unescape;
 
+/// Schemas that lean on others inside of each other, values between them or not: each needs a part of the stack.
+const MOST_LEANING: usize = 200;
+
 /// Whether a schema leans on others.
 pub(super) fn is_composed(map: &Map<String, Value>) -> bool {
     ["$ref", "allOf", "oneOf", "anyOf", "if"]
@@ -15,8 +18,13 @@ pub(super) fn is_composed(map: &Map<String, Value>) -> bool {
 impl Maker<'_> {
     /// A value of a schema with all that it leans on.
     pub(super) fn composed(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+        if self.leaning == MOST_LEANING {
+            return None;
+        }
         let length = self.refs.len();
+        self.leaning += 1;
         let made = self.composed_of(map, depth);
+        self.leaning -= 1;
         self.refs.truncate(length);
         made
     }
@@ -46,13 +54,7 @@ impl Maker<'_> {
             merge(&mut whole, &found);
             return self.any(&Value::Object(whole), depth);
         }
-        if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
-            for part in &parts {
-                let flat = self.flat(part, 0)?;
-                merge(&mut whole, &flat);
-            }
-            return self.any(&Value::Object(whole), depth);
-        }
+        // Choices go first: a second one among the parts has its place when the first one is made.
         for key in ["oneOf", "anyOf"] {
             let Some(Value::Array(branches)) = whole.shift_remove(key) else {
                 continue;
@@ -89,6 +91,13 @@ impl Maker<'_> {
                 }
             }
             return None;
+        }
+        if let Some(Value::Array(parts)) = whole.shift_remove("allOf") {
+            for part in &parts {
+                let flat = self.flat(part, 0)?;
+                merge(&mut whole, &flat);
+            }
+            return self.any(&Value::Object(whole), depth);
         }
         let condition = whole.shift_remove("if");
         let (then, other) = (whole.shift_remove("then"), whole.shift_remove("else"));
