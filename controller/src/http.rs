@@ -51,6 +51,12 @@ async fn mcp(State(desk): State<Desk>, request: Request) -> Result<Response, pro
     answer.map_err(|(status, message)| problem::Problem::asked(status, message))
 }
 
+/// A failure as it is answered, for those who hold what is in it.
+#[cfg(test)]
+pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
+    axum::response::IntoResponse::into_response(problem::Problem::from(failure))
+}
+
 /// Everything that can be asked, for those whom `guard` lets in.
 pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) -> Router {
     let traffic = surface.own().map(|own| own.metrics.traffic().clone());

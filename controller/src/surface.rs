@@ -195,3 +195,6 @@ fn refusal(error: &CommandError) -> StructuredError {
 pub(crate) fn socket(state: &StateDir) -> PathBuf {
     state.private().join("argus.sock")
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -12,5 +12,7 @@ mod agent;
 mod alone;
 #[path = "mcp/recovery.rs"]
 mod recovery;
+#[path = "mcp/remedies.rs"]
+mod remedies;
 #[path = "mcp/tour.rs"]
 mod tour;

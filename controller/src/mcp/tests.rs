@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cli::reading;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::surface::tests::{full_of_errors, published, raised, whole};
 
 /// A state directory without a controller.
 struct Stage {
@@ -322,6 +323,42 @@ fn every_error_is_within_the_schema_of_every_tool() {
             conforms(&entry.described.name, &json!({})).is_err(),
             "nothing is no answer"
         );
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_every_code_is_told_whole_as_an_answer_as_a_status_and_as_a_resource() {
+    for code in Code::ALL {
+        let answer = answer::bad(Failure::new(raised(*code)));
+        assert_eq!(answer.is_error, Some(true));
+        whole(*code, answer.structured_content.as_ref().unwrap());
+        let words = text(&answer);
+        assert!(
+            words.contains(code.as_str()) && words.contains("try again in 7 s"),
+            "{words}"
+        );
+        for action in code.about().actions {
+            let remedy = action.remedy(Some("shop"), Some("api"));
+            let call = remedy.mcp.as_ref().map(|call| call.tool.clone());
+            assert!(words.contains(&remedy.summary), "{words}");
+            assert!(
+                call.is_none_or(|tool| words.contains(&format!("next: {tool} {{"))),
+                "{words}"
+            );
+        }
+    }
+    let stage = Stage::new(&[full_of_errors()]);
+    let all = json!({ "environment": "shop", "detail": "full" });
+    let status = stage.call("argus_status", all).await.structured_content.unwrap();
+    let read = resources::read(&stage.surface(), "argus://environments/shop").unwrap();
+    let read = json!(read)["contents"][0]["text"].as_str().unwrap().to_owned();
+    let read: Value = serde_json::from_str(&read).unwrap();
+    for document in [&status["full"][0], &read] {
+        published("status.schema.json", document);
+        for (index, code) in Code::ALL.iter().enumerate() {
+            whole(*code, &document["errors"][index]);
+            whole(*code, &document["services"][index]["lastError"]);
+        }
     }
 }
 
