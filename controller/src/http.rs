@@ -21,6 +21,7 @@ mod guard;
 mod health;
 pub(crate) mod listen;
 mod openapi;
+mod patience;
 mod problem;
 mod requests;
 mod scrape;

@@ -129,7 +129,8 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(&self.surface).map(ListResourcesResult::with_all_items)
+        let all = resources::list(&self.surface).await?;
+        Ok(ListResourcesResult::with_all_items(all))
     }
 
     async fn list_resource_templates(
@@ -145,7 +146,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&self.surface, &request.uri).map(Into::into)
+        Ok(resources::read(&self.surface, &request.uri).await?.into())
     }
 }
 

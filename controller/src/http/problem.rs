@@ -43,6 +43,11 @@ impl Problem {
         }
     }
 
+    /// Whether it is of this kind.
+    pub(super) fn is_of(&self, code: Code) -> bool {
+        self.error.code == code
+    }
+
     /// The same with another status.
     pub(crate) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }

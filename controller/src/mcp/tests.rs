@@ -1,5 +1,7 @@
 //! What a model sees: tools that say what they do, and answers that are small and can be acted upon.
 
+use std::sync::Arc;
+
 use argus_crds::complaint::Complaint;
 use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{
@@ -66,7 +68,7 @@ fn conforms(tool: &str, told: &Value) -> Result<(), String> {
     let entry = tools().iter().find(|entry| entry.described.name == tool);
     let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
     let schema = entry.described.output_schema.clone().unwrap();
-    let schema = Value::Object(std::sync::Arc::unwrap_or_clone(schema));
+    let schema = Value::Object(Arc::unwrap_or_clone(schema));
     jsonschema::validate(&schema, told).map_err(|error| error.to_string())
 }
 
@@ -350,7 +352,9 @@ async fn an_error_of_every_code_is_told_whole_as_an_answer_as_a_status_and_as_a_
     let stage = Stage::new(&[full_of_errors()]);
     let all = json!({ "environment": "shop", "detail": "full" });
     let status = stage.call("argus_status", all).await.structured_content.unwrap();
-    let read = resources::read(&stage.surface(), "argus://environments/shop").unwrap();
+    let read = resources::read(&stage.surface(), "argus://environments/shop")
+        .await
+        .unwrap();
     let read = json!(read)["contents"][0]["text"].as_str().unwrap().to_owned();
     let read: Value = serde_json::from_str(&read).unwrap();
     for document in [&status["full"][0], &read] {
@@ -538,5 +542,91 @@ async fn what_the_page_shows_is_what_is_answered() {
             "{}",
             entry.described.name
         );
+    }
+}
+
+/// What a tool has to be called with, and what makes it look at an environment.
+fn arguments(entry: &Entry) -> Value {
+    let schema = json!(entry.described)["inputSchema"].clone();
+    let fits = |(name, value): (&str, Value)| {
+        let is_there = schema["properties"].get(name).is_some();
+        is_there.then(|| (name.to_owned(), value))
+    };
+    let all = [
+        ("environment", json!("hung")),
+        ("service", json!("api")),
+        ("mock", json!("api")),
+        ("action", json!("begin")),
+        ("case", json!("x")),
+    ];
+    let mut all: serde_json::Map<String, Value> = all.into_iter().filter_map(fits).collect();
+    if entry.described.name == "argus_apply" {
+        all.insert(
+            "content".to_owned(),
+            json!(spec::SMALL.replace("name: shop", "name: hung")),
+        );
+    }
+    Value::Object(all)
+}
+
+/// Gives whoever reads it the contents of a file, again and again, until `done`; not before `may`, but for that long.
+fn served(path: &std::path::Path, bytes: &[u8], may: &Latch, done: &Latch) -> bool {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let in_time = may.wait(std::time::Duration::from_secs(20));
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
+    while !done.wait(std::time::Duration::from_millis(5)) {
+        let reader = std::fs::File::options()
+            .write(true)
+            .custom_flags(nonblocking)
+            .open(path);
+        // Nobody reads at this moment, or somebody who has enough.
+        drop(reader.and_then(|mut reader| std::io::Write::write_all(&mut reader, bytes)));
+    }
+    in_time
+}
+
+/// Something that happens once, for threads.
+#[derive(Default)]
+struct Latch(std::sync::Mutex<bool>, std::sync::Condvar);
+
+impl Latch {
+    fn set(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+
+    fn wait(&self, limit: std::time::Duration) -> bool {
+        let held = self.0.lock().unwrap();
+        let (held, _) = self.1.wait_timeout_while(held, limit, |set| !*set).unwrap();
+        *held
+    }
+}
+
+#[tokio::test]
+async fn no_tool_holds_up_others_while_a_file_hangs() {
+    let status = EnvironmentStatus {
+        environment: "hung".to_owned(),
+        ..environment(Phase::Ready, vec![row("api", ServiceState::Ready)])
+    };
+    for entry in tools() {
+        let stage = Stage::new(&[]);
+        let name = entry.described.name.as_ref();
+        let path = stage.dir.path().join("state/environments/hung.json");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let (may, done) = (Arc::<Latch>::default(), Arc::<Latch>::default());
+        let bytes = serde_json::to_vec(&status).unwrap();
+        let disk = std::thread::spawn({
+            let (may, done) = (may.clone(), done.clone());
+            move || served(&path, &bytes, &may, &done)
+        });
+        let arguments = arguments(entry).as_object().cloned().unwrap();
+        let slow = (entry.call)(arguments, Call::unheard(stage.surface()));
+        // There is one thread here: a tool that reads on it is waited for by what comes after it.
+        let (answer, ()) = tokio::join!(slow, async { may.set() });
+        assert!(answer.structured_content.is_some(), "{name}");
+        done.set();
+        let in_time = disk.join().unwrap();
+        assert!(in_time, "{name} held up the others");
     }
 }

@@ -203,3 +203,41 @@ fn one_occurrence_is_the_same_on_every_surface() {
     let again = Failure::new(error.clone()).into_error();
     assert_eq!(*error, again, "what has an identity keeps it");
 }
+
+/// A file that cannot be read to its end until somebody writes it.
+fn fifo(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
+
+#[tokio::test]
+async fn a_file_that_hangs_holds_up_only_who_asked_for_it() {
+    let (dir, surface) = alone(&full_of_errors());
+    let hung = dir.path().join("state/environments/hung.json");
+    fifo(&hung);
+    // There is one thread here: an answer that read the file on it would be waited for by all.
+    let app = routes(surface, Guard::Socket, CancellationToken::new());
+    let app = TowerToHyperService::new(app);
+    let ask = |path: &str| app.call(Request::get(path).body(Body::empty()).unwrap());
+    let (released, free) = std::sync::mpsc::channel::<()>();
+    let status = serde_json::to_vec(&EnvironmentStatus {
+        environment: "hung".to_owned(),
+        ..full_of_errors()
+    });
+    // Whoever is held up until then is found out.
+    let disk = std::thread::spawn(move || {
+        let in_time = free.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
+        std::fs::write(hung, status.unwrap()).unwrap();
+        in_time
+    });
+    let slow = ask("/api/v1/environments/hung");
+    let others = async {
+        for path in ["/healthz", "/api/v1/errors", "/api/v1/environments/shop"] {
+            assert!(ask(path).await.unwrap().status().is_success(), "{path}");
+        }
+        released.send(()).unwrap();
+    };
+    let (slow, ()) = tokio::join!(slow, others);
+    assert!(slow.unwrap().status().is_success());
+    assert!(disk.join().unwrap(), "the others were held up");
+}
