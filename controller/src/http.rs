@@ -20,6 +20,7 @@ mod events;
 mod guard;
 mod health;
 pub(crate) mod listen;
+mod mocks;
 mod openapi;
 mod patience;
 mod problem;
@@ -81,6 +82,10 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .route(
             "/api/v1/environments/{env}/services/{service}/evidence",
             get(environments::evidence),
+        )
+        .route(
+            "/api/v1/environments/{env}/mocks/{mock}/requests",
+            get(mocks::requests),
         )
         .route("/api/v1/breaker", get(environments::breakers))
         .route("/api/v1/orphans", get(environments::orphans))

@@ -15,6 +15,7 @@ use crate::exit::Failure;
 use crate::surface::Surface;
 
 mod act;
+mod ahead;
 mod answer;
 mod brief;
 mod call;
@@ -22,7 +23,9 @@ mod check;
 mod events;
 mod explain;
 mod http;
+mod incidents;
 mod look;
+mod mock;
 mod resources;
 mod spec;
 mod status;

@@ -106,8 +106,10 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
                 .replace("{env}", "asked")
                 .replace("{service}", "web")
                 .replace("{code}", "PORT_CONFLICT")
+                .replace("{mock}", "web")
                 .replace("{verb}", "retry");
-            if path == "/events" {
+            if path == "/events" || path == "/mcp" {
+                // The one never ends, and the other is asked with heads of its own below.
                 continue;
             }
             let body = match (method.as_str(), path.as_str()) {
@@ -120,12 +122,17 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
             // Nothing failed, so there is no evidence.
             let expected: &[u16] = if path.ends_with("/evidence") {
                 &[404]
+            } else if path.ends_with("/requests") {
+                // It is a service, and no mock.
+                &[409]
             } else {
                 &[200, 202]
             };
             assert!(expected.contains(&answer.status), "{method} {path}: {answer:?}");
         }
     }
+    assert!(paths["/mcp"]["post"].is_object(), "{paths:#?}");
+    greets_agents(&house);
     let status = house.tell("GET", "/api/v1/environments/asked", "").json();
     assert_eq!(
         status,
@@ -182,6 +189,22 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
     }
     let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
     assert_eq!(house.tell("POST", "/api/v1/actions", &large).status, 413);
+}
+
+/// MCP is answered where the document says.
+fn greets_agents(house: &House<'_>) {
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" },
+    }});
+    let heads = format!(
+        "{}Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n",
+        house.bearer()
+    );
+    let answer = house.ask("POST", "/mcp", &heads, &hello.to_string());
+    assert!(
+        answer.status == 200 && answer.json()["result"]["serverInfo"]["name"] == "argus",
+        "{answer:?}"
+    );
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod agent;
 
 #[path = "mcp/alone.rs"]
 mod alone;
+#[path = "mcp/mocks.rs"]
+mod mocks;
 #[path = "mcp/recovery.rs"]
 mod recovery;
 #[path = "mcp/remedies.rs"]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use argus_crds::complaint::Complaint;
 use argus_crds::error::{ActionId, Code, StructuredError};
+use argus_crds::incident::{Incident, OpenIntent};
 use argus_crds::status::{
     Condition, ControllerStatus, EnvironmentStatus, Phase, PortMapping, ServiceState, ServiceStatus, Truth,
     WaitingOn,
@@ -628,5 +629,44 @@ async fn no_tool_holds_up_others_while_a_file_hangs() {
         done.set();
         let in_time = disk.join().unwrap();
         assert!(in_time, "{name} held up the others");
+    }
+}
+
+#[tokio::test]
+async fn incidents_are_told_the_newest_first_and_one_of_them_whole() {
+    let stage = Stage::new(&[]);
+    let folder = stage.dir.path().join("state/incidents");
+    std::fs::create_dir_all(&folder).unwrap();
+    let none = stage.call("argus_incidents", json!({})).await;
+    assert!(text(&none).contains("no incidents"), "{none:?}");
+    for number in 0..30 {
+        let incident = Incident {
+            id: format!("01M7ZT8NQ3JK5CY13HJAQAY{number:03}"),
+            at: "2026-11-21T19:00:00Z".to_owned(),
+            open_intents: vec![OpenIntent::default(); 40],
+            ..Incident::default()
+        };
+        let path = folder.join(format!("{}.json", incident.id));
+        std::fs::write(path, serde_json::to_vec(&incident).unwrap()).unwrap();
+    }
+    let answer = stage.call("argus_incidents", json!({})).await;
+    let told = answer.structured_content.clone().unwrap();
+    assert_eq!(told["incidents"][0]["id"], "01M7ZT8NQ3JK5CY13HJAQAY029");
+    assert_eq!(
+        (&told["incidents"][0]["openIntents"], &told["more"]),
+        (&json!(40), &json!(10))
+    );
+    assert!(size(&answer) < 6_000, "{}", size(&answer));
+    let next = &told["nextSteps"][0];
+    let one = stage
+        .call(next["tool"].as_str().unwrap(), next["arguments"].clone())
+        .await;
+    let whole = one.structured_content.unwrap();
+    published("incident.schema.json", &whole["incident"]);
+    assert_eq!(whole["incident"]["openIntents"].as_array().unwrap().len(), 40);
+    for (id, said) in [("nothing", "no incident"), ("01M7", "30 incidents begin")] {
+        let answer = stage.call("argus_incidents", json!({ "id": id })).await;
+        assert_eq!(answer.is_error, Some(true));
+        assert!(text(&answer).contains(said), "{}", text(&answer));
     }
 }
