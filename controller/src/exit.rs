@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
+use argus_core::status::error_id;
 use argus_crds::error::{Code, StructuredError};
+use argus_reconciler::clock;
+use serde_json::{Value, json};
 
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,17 +122,21 @@ impl Failure {
         }
     }
 
-    /// The error in it, for those who show it otherwise; a hint of its own is among the details.
+    /// The error in it, as everything but a terminal shows it; a hint of its own is among the details.
     pub(crate) fn into_error(self) -> StructuredError {
-        match self {
-            Self::Error {
-                error,
-                hint: Some(hint),
-                ..
-            } if error.details.is_none() => error.details(serde_json::json!({ "hint": hint })),
-            Self::Error { error, .. } => *error,
+        let error = match self {
+            Self::Error { mut error, hint, .. } => {
+                if let Some(hint) = hint {
+                    // Evidence of another shape than this says more than a hint.
+                    if let Value::Object(details) = error.details.get_or_insert_with(|| json!({})) {
+                        details.insert("hint".to_owned(), hint.into());
+                    }
+                }
+                *error
+            }
             Self::BrokenPipe => StructuredError::new(Code::Internal, "nobody reads"),
-        }
+        };
+        stamped(error)
     }
 
     /// The same failure with another exit code.
@@ -163,6 +170,17 @@ impl Failure {
             Self::BrokenPipe => self,
         }
     }
+}
+
+/// An error that arose in an answer and stands in no status: it gets its identity and its time here, like every other.
+pub(crate) fn stamped(error: StructuredError) -> StructuredError {
+    let now = clock::now();
+    let id = error.error_id.clone().unwrap_or_else(|| {
+        let env = error.environment.as_deref().unwrap_or_default();
+        error_id(env, error.service.as_deref(), error.code, &error.message, now)
+    });
+    let at = error.timestamp.clone().unwrap_or_else(|| now.to_string());
+    error.error_id(id).timestamp(at)
 }
 
 /// An error with all that stands behind it, each said once.

@@ -20,7 +20,9 @@ mod events;
 mod guard;
 mod health;
 pub(crate) mod listen;
+mod mocks;
 mod openapi;
+mod patience;
 mod problem;
 mod requests;
 mod scrape;
@@ -51,6 +53,12 @@ async fn mcp(State(desk): State<Desk>, request: Request) -> Result<Response, pro
     answer.map_err(|(status, message)| problem::Problem::asked(status, message))
 }
 
+/// A failure as it is answered, for those who hold what is in it.
+#[cfg(test)]
+pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
+    axum::response::IntoResponse::into_response(problem::Problem::from(failure))
+}
+
 /// Everything that can be asked, for those whom `guard` lets in.
 pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) -> Router {
     let traffic = surface.own().map(|own| own.metrics.traffic().clone());
@@ -74,6 +82,10 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .route(
             "/api/v1/environments/{env}/services/{service}/evidence",
             get(environments::evidence),
+        )
+        .route(
+            "/api/v1/environments/{env}/mocks/{mock}/requests",
+            get(mocks::requests),
         )
         .route("/api/v1/breaker", get(environments::breakers))
         .route("/api/v1/orphans", get(environments::orphans))

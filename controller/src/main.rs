@@ -2,6 +2,7 @@
 
 mod cli;
 mod exit;
+mod files;
 mod http;
 mod live;
 mod mcp;

@@ -15,6 +15,7 @@ use crate::exit::Failure;
 use crate::surface::Surface;
 
 mod act;
+mod ahead;
 mod answer;
 mod brief;
 mod call;
@@ -22,7 +23,9 @@ mod check;
 mod events;
 mod explain;
 mod http;
+mod incidents;
 mod look;
+mod mock;
 mod resources;
 mod spec;
 mod status;
@@ -129,7 +132,8 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::list(&self.surface).map(ListResourcesResult::with_all_items)
+        let all = resources::list(&self.surface).await?;
+        Ok(ListResourcesResult::with_all_items(all))
     }
 
     async fn list_resource_templates(
@@ -145,7 +149,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        resources::read(&self.surface, &request.uri).map(Into::into)
+        Ok(resources::read(&self.surface, &request.uri).await?.into())
     }
 }
 

@@ -136,17 +136,26 @@ impl Surface {
         }
     }
 
+    /// What reads the files of the state directory or of the specs, off the threads that answer everybody.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let own = self.clone();
+        crate::files::read(move || work(&own)).await
+    }
+
     /// The same for those who may not know that there is no controller: they are told how to start one.
     pub(crate) async fn command(&self, command: Command) -> Result<Answer, Failure> {
-        if !self.is_alive() {
+        let away = |surface: &Self| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
+        if let Some(start) = self.read(away).await? {
             let message = "no controller is running, so nobody can do this";
-            let hint = format!("start it: {}", self.how_to_start());
-            return Err(Failure::of(Code::PrereqMissing, message).hint(hint));
+            return Err(Failure::of(Code::PrereqMissing, message).hint(format!("start it: {start}")));
         }
         self.obey(command).await
     }
 
-    /// The statuses of everything.
+    /// The statuses of everything; where the controller is another process, it reads files.
     pub(crate) fn shown(&self) -> Result<Arc<Shown>, Failure> {
         match &self.at {
             At::Here(own) => Ok(own.shown.borrow().clone()),
@@ -165,14 +174,28 @@ impl Surface {
         }
     }
 
-    /// The status of an environment that has to be there.
-    pub(crate) fn environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
-        let shown = self.shown()?;
-        match shown.environments.get(env) {
-            Some(status) => Ok(status.clone()),
-            // The words about what is not there are the same everywhere.
-            None => status::existing(&self.state, env),
+    /// The status of an environment that has to be there, for those who answer others as well: files are looked at aside.
+    pub(crate) async fn found(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
+        if let Some(status) = self.told(env) {
+            return Ok(status);
         }
+        let env = env.to_owned();
+        self.read(move |surface| surface.environment(&env)).await
+    }
+
+    /// The status of an environment that has to be there; it may read files.
+    pub(crate) fn environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
+        if let Some(status) = self.told(env) {
+            return Ok(status);
+        }
+        // The words about what is not there are the same everywhere.
+        status::existing(&self.state, env)
+    }
+
+    /// As the controller in this process told it last.
+    fn told(&self, env: &str) -> Option<EnvironmentStatus> {
+        let shown = self.own()?.shown.borrow();
+        shown.environments.get(env).cloned()
     }
 }
 
@@ -195,3 +218,6 @@ fn refusal(error: &CommandError) -> StructuredError {
 pub(crate) fn socket(state: &StateDir) -> PathBuf {
     state.private().join("argus.sock")
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

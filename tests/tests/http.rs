@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -105,8 +106,10 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
                 .replace("{env}", "asked")
                 .replace("{service}", "web")
                 .replace("{code}", "PORT_CONFLICT")
+                .replace("{mock}", "web")
                 .replace("{verb}", "retry");
-            if path == "/events" {
+            if path == "/events" || path == "/mcp" {
+                // The one never ends, and the other is asked with heads of its own below.
                 continue;
             }
             let body = match (method.as_str(), path.as_str()) {
@@ -119,12 +122,17 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
             // Nothing failed, so there is no evidence.
             let expected: &[u16] = if path.ends_with("/evidence") {
                 &[404]
+            } else if path.ends_with("/requests") {
+                // It is a service, and no mock.
+                &[409]
             } else {
                 &[200, 202]
             };
             assert!(expected.contains(&answer.status), "{method} {path}: {answer:?}");
         }
     }
+    assert!(paths["/mcp"]["post"].is_object(), "{paths:#?}");
+    greets_agents(&house);
     let status = house.tell("GET", "/api/v1/environments/asked", "").json();
     assert_eq!(
         status,
@@ -181,6 +189,22 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
     }
     let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
     assert_eq!(house.tell("POST", "/api/v1/actions", &large).status, 413);
+}
+
+/// MCP is answered where the document says.
+fn greets_agents(house: &House<'_>) {
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" },
+    }});
+    let heads = format!(
+        "{}Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n",
+        house.bearer()
+    );
+    let answer = house.ask("POST", "/mcp", &heads, &hello.to_string());
+    assert!(
+        answer.status == 200 && answer.json()["result"]["serverInfo"]["name"] == "argus",
+        "{answer:?}"
+    );
 }
 
 #[test]
@@ -377,4 +401,63 @@ fn command_storm(socket: &std::path::Path, number: u64) {
         let answer = http::next(&mut stream).expect("an answer").json();
         assert!(answer["code"] == "PREREQ_MISSING", "{answer}");
     }
+}
+
+#[test]
+fn a_disk_that_hangs_and_who_never_reads_hold_up_nobody_else() {
+    let house = House::open();
+    house.argus.write_spec("e2e.yaml", &shop("aside", 18740, "one"));
+    house.argus.wait_ready("aside", LIMIT);
+    engine().docker(&["exec", "aside-web", "sh", "-c", "kill -9 -1"]);
+    house.argus.wait_status("aside", LIMIT, "healed", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
+    });
+    // Who asks for more than the kernel keeps, and takes none of it.
+    let mut deaf = house.connect();
+    let request = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\n\r\n", house.at);
+    deaf.write_all(request.repeat(2_000).as_bytes()).unwrap();
+    // What a run left is in a file that never ends.
+    let kept = house.argus.state.join("private/evidence/aside/web/1/stderr.log");
+    std::fs::remove_file(&kept).expect("it was kept");
+    let made = std::process::Command::new("mkfifo").arg(&kept).status().unwrap();
+    assert!(made.success());
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
+    std::thread::scope(|scope| {
+        let path = "/api/v1/environments/aside/services/web/evidence";
+        // More than there are threads that answer.
+        let slow: Vec<_> = (0..12)
+            .map(|_| scope.spawn(|| house.tell("GET", path, "")))
+            .collect();
+        for _ in 0..50 {
+            assert_eq!(house.tell("GET", "/healthz", "").status, 200);
+            assert_eq!(house.tell("GET", "/api/v1/environments/aside", "").status, 200);
+        }
+        let retried = house.tell("POST", "/api/v1/actions/retry", r#"{"environment":"aside"}"#);
+        assert_eq!(retried.status, 202, "{retried:?}");
+        assert!(
+            slow.iter().all(|asked| !asked.is_finished()),
+            "they wait for the disk"
+        );
+        for asked in slow {
+            // Whoever reads at that moment comes to the end of it.
+            wait::until(LIMIT, "each is answered", || {
+                let mut open = std::fs::File::options();
+                let nobody = open.write(true).custom_flags(nonblocking).open(&kept);
+                drop(nobody);
+                asked.is_finished().then_some(())
+            });
+            let answer = asked.join().unwrap();
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    });
+    // By now, or soon, who takes nothing is closed.
+    deaf.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    wait::until(
+        Duration::from_secs(60),
+        "who never reads is closed",
+        || match deaf.write_all(request.as_bytes()) {
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Some(()),
+            Ok(()) | Err(_) => None,
+        },
+    );
 }

@@ -12,7 +12,11 @@ mod agent;
 mod alone;
 #[path = "mcp/inspector.rs"]
 mod inspector;
+#[path = "mcp/mocks.rs"]
+mod mocks;
 #[path = "mcp/recovery.rs"]
 mod recovery;
+#[path = "mcp/remedies.rs"]
+mod remedies;
 #[path = "mcp/tour.rs"]
 mod tour;

@@ -30,21 +30,11 @@ impl Incidents {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        let mut all = read(&state)?;
+        let all = read(&state)?;
         match &self.id {
             None => list(&all, self.output)?,
             Some(id) => {
-                all.retain(|incident| incident.id.starts_with(id.as_str()));
-                let [one] = all.as_slice() else {
-                    let message = match all.len() {
-                        0 => format!("no incident `{id}`"),
-                        many => format!("{many} incidents begin with `{id}`"),
-                    };
-                    return Err(Failure::of(Code::PrereqMissing, message)
-                        .exit(Exit::Unexpected)
-                        .hint("`argus incidents` lists them"));
-                };
-                show(one, self.output)?;
+                show(&chosen(all, id)?, self.output)?;
             }
         }
         Ok(Exit::Done)
@@ -52,7 +42,7 @@ impl Incidents {
 }
 
 /// All of them, the newest last; what is no incident is left out.
-pub(super) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
+pub(crate) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
     let folder = state.incidents();
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
@@ -72,6 +62,23 @@ pub(super) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
     let mut all: Vec<Incident> = entries.filter_map(one).collect();
     all.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(all)
+}
+
+/// The one whose id begins so.
+pub(crate) fn chosen(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failure> {
+    all.retain(|incident| incident.id.starts_with(id));
+    match (all.pop(), all.len()) {
+        (Some(one), 0) => Ok(one),
+        (found, more) => {
+            let message = match found {
+                None => format!("no incident `{id}`"),
+                Some(_) => format!("{} incidents begin with `{id}`", more + 1),
+            };
+            Err(Failure::of(Code::PrereqMissing, message)
+                .exit(Exit::Unexpected)
+                .hint("`argus incidents` lists them"))
+        }
+    }
 }
 
 fn list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
@@ -109,7 +116,8 @@ fn show(incident: &Incident, format: Option<Format>) -> Result<(), Failure> {
     }
 }
 
-fn told(incident: &Incident) -> String {
+/// An incident in words.
+pub(crate) fn told(incident: &Incident) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         // Writing to a string cannot fail.

@@ -16,6 +16,7 @@ use super::engine::Eyes;
 use super::target::Target;
 use super::{breaker, kept, output, status};
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::wire;
 
@@ -152,14 +153,19 @@ async fn sources(
     env: &str,
     service: Option<&str>,
 ) -> Result<Vec<Source>, Failure> {
-    breaker::guard(state)?;
-    let mut sources = known(state, env, service)?;
+    let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
+    let mut sources = files::read(move || {
+        breaker::guard(&there)?;
+        known(&there, &of, only.as_deref())
+    })
+    .await?;
     if sources.is_empty() {
         sources = labelled(&Eyes::open(docker, None).await?.world, env, service);
     }
     if sources.is_empty() {
         let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
-        let hint = if status::one(state, env)?.is_some() {
+        let (there, named) = (state.clone(), env.to_owned());
+        let hint = if files::read(move || status::one(&there, &named)).await?.is_some() {
             format!("`argus get {env}` shows its services")
         } else {
             status::LIST.to_owned()

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use argus_crds::error::Code;
 use argus_crds::mock::config::RESERVED;
-use argus_crds::status::ServiceRole;
+use argus_crds::status::{EnvironmentStatus, ServiceRole};
 use argus_reconciler::state::StateDir;
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::output::{self, Format};
 use super::{kept, status, table};
@@ -77,16 +78,45 @@ impl Mock {
     }
 }
 
+/// The newest requests of a mock.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Asked {
+    /// How many there were since the mock was started.
+    pub(crate) total: u64,
+    /// The newest of them, oldest first.
+    pub(crate) requests: Vec<Request>,
+}
+
+/// One request, and what answered it, as the mock's journal has it: without secrets, and cut to a size.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Request {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// When it was complete (RFC 3339).
+    pub(crate) time: String,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
+    /// The start of its body, where that is text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) body: Option<String>,
+    /// How many bytes the whole body has.
+    pub(crate) body_bytes: u64,
+    /// What answered; nothing where nothing matched.
+    pub(crate) matched: Option<String>,
+    /// The status of the answer.
+    pub(crate) status: u16,
+    /// How long the answer took, in milliseconds.
+    pub(crate) duration_ms: u64,
+}
+
 impl Requests {
     fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
-        let at = self.place(&state)?;
-        let path = format!("{RESERVED}/requests?limit={}", self.tail);
-        let answer =
-            super::block_on(async { client::ask(at, &path).await.map_err(|error| away(at, &error)) })?;
-        let page: Value = serde_json::from_slice(&answer)
-            .map_err(|error| Failure::fault("cannot read what the mock answered", &error))?;
+        let status = status::existing(&StateDir::at(settings.state), &self.environment)?;
+        let page = super::block_on(asked(&status, &self.mock, self.tail))?;
         match self.output {
             Some(Format::Json) => output::json(&page)?,
             Some(Format::Yaml) => output::yaml(&page)?,
@@ -94,32 +124,43 @@ impl Requests {
         }
         Ok(Exit::Done)
     }
+}
 
-    /// Where its port is published.
-    fn place(&self, state: &StateDir) -> Result<SocketAddr, Failure> {
-        let status = status::existing(state, &self.environment)?;
-        let row = status.services.iter().find(|row| row.name == self.mock);
-        let row = row.ok_or_else(|| kept::no_service(&status, &self.mock))?;
-        if row.role != ServiceRole::Mock {
-            return Err(Failure::usage(format!(
-                "`{}` is a service, and no mock",
-                self.mock
-            )));
-        }
-        let port = row.ports.iter().find(|port| port.actual_port != 0);
-        let port = port.ok_or_else(|| {
-            let message = format!("mock `{}` has no port on the host yet", self.mock);
-            Failure::of(Code::PrereqMissing, message)
-                .exit(Exit::Unexpected)
-                .hint(format!("`argus wait {}` waits until it has", self.environment))
-        })?;
-        let host = port.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
-        let host = host.filter(|ip| !ip.is_unspecified());
-        Ok(SocketAddr::new(
-            host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            port.actual_port,
-        ))
+/// What a mock of an environment was asked last; the mock itself tells.
+pub(crate) async fn asked(status: &EnvironmentStatus, mock: &str, tail: usize) -> Result<Asked, Failure> {
+    let at = place(status, mock)?;
+    let path = format!("{RESERVED}/requests?limit={tail}");
+    let answer = client::ask(at, &path).await.map_err(|error| away(at, &error))?;
+    serde_json::from_slice(&answer).map_err(|error| {
+        let error = client::ClientError::Broken(error.to_string());
+        away(at, &error)
+    })
+}
+
+/// Where its port is published.
+fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> {
+    let row = status.services.iter().find(|row| row.name == mock);
+    let row = row.ok_or_else(|| kept::no_service(status, mock))?;
+    let env = &status.environment;
+    if row.role != ServiceRole::Mock {
+        let message = format!("`{mock}` is a service, and no mock");
+        return Err(Failure::of(Code::PrereqMissing, message)
+            .exit(Exit::Usage)
+            .hint(format!("`argus logs {env} {mock}` shows what a service writes")));
     }
+    let port = row.ports.iter().find(|port| port.actual_port != 0);
+    let port = port.ok_or_else(|| {
+        let message = format!("mock `{mock}` has no port on the host yet");
+        Failure::of(Code::PrereqMissing, message)
+            .exit(Exit::Unexpected)
+            .hint(format!("`argus wait {env}` waits until it has"))
+    })?;
+    let host = port.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
+    let host = host.filter(|ip| !ip.is_unspecified());
+    Ok(SocketAddr::new(
+        host.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        port.actual_port,
+    ))
 }
 
 fn away(at: SocketAddr, error: &client::ClientError) -> Failure {
@@ -129,19 +170,19 @@ fn away(at: SocketAddr, error: &client::ClientError) -> Failure {
         .hint("only mocks with routes or `openapi` keep what they are asked")
 }
 
-fn text(page: &Value) -> String {
-    let word = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    };
-    let requests = page["requests"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows: Vec<Vec<String>> = requests
+fn text(page: &Asked) -> String {
+    let rows: Vec<Vec<String>> = page
+        .requests
         .iter()
         .map(|request| {
-            ["time", "method", "path", "status", "durationMs", "matched"]
-                .map(|key| word(&request[key]))
-                .to_vec()
+            vec![
+                request.time.clone(),
+                request.method.clone(),
+                request.path.clone(),
+                request.status.to_string(),
+                request.duration_ms.to_string(),
+                request.matched.clone().unwrap_or_else(|| "-".to_owned()),
+            ]
         })
         .collect();
     table::text(HEAD, &rows)

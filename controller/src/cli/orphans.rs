@@ -13,6 +13,7 @@ use super::output::{self, Format};
 use super::tell::{failure, tell};
 use super::{status, table};
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 
 mod alone;
@@ -70,8 +71,9 @@ pub(crate) async fn of(
     clean: Option<Duration>,
 ) -> Result<Vec<Orphan>, Failure> {
     let state = StateDir::at(settings.state.clone());
-    match (status::is_alive(&state), clean) {
-        (true, None) => listed(&state),
+    let there = state.clone();
+    match (files::read(move || Ok(status::is_alive(&there))).await?, clean) {
+        (true, None) => listed(&state).await,
         (true, Some(limit)) => through(&state, projects, limit).await,
         (false, clean) => alone::look(settings, projects, clean).await,
     }
@@ -83,17 +85,19 @@ pub(crate) fn stays(orphan: &Orphan) -> bool {
 }
 
 /// As the controller says.
-fn listed(state: &StateDir) -> Result<Vec<Orphan>, Failure> {
-    Ok(status::controller(state)?
-        .map(|status| status.orphans)
-        .unwrap_or_default())
+async fn listed(state: &StateDir) -> Result<Vec<Orphan>, Failure> {
+    let state = state.clone();
+    let told = files::read(move || status::controller(&state)).await?;
+    Ok(told.map(|status| status.orphans).unwrap_or_default())
 }
 
 /// By the controller that runs.
 async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Result<Vec<Orphan>, Failure> {
-    let before = listed(state)?;
+    let before = listed(state).await?;
+    let there = state.clone();
     let asked: BTreeSet<String> = if projects.is_empty() {
-        status::all(state)?
+        files::read(move || status::all(&there))
+            .await?
             .into_iter()
             .map(|status| status.project)
             .collect()
@@ -107,7 +111,7 @@ async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Re
     tell(state, &command).await.map_err(failure)?;
     let deadline = clock::now() + timeout;
     loop {
-        let now = listed(state)?;
+        let now = listed(state).await?;
         let mut open = now.iter().filter(|orphan| is_asked(orphan));
         if open.all(is_decided) || clock::now() >= deadline {
             return Ok(outcome(before, now));

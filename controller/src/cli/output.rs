@@ -59,17 +59,23 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     let (error, exit, hint) = match failure {
         Failure::BrokenPipe => return Exit::Done,
+        Failure::Error { exit, .. } if as_json => {
+            note(&as_text(failure));
+            return exit;
+        }
         Failure::Error { error, exit, hint } => (error, exit, hint),
     };
-    if as_json {
-        note(&serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string()));
-        return exit;
-    }
     note(&format!("{} {}", red("error:"), error.message));
     for hint in hint.into_iter().chain(hints(&error)).take(3) {
         note(&format!("{} {hint}", cyan("hint:")));
     }
     exit
+}
+
+/// A failure for programs: the one type of error.
+pub(crate) fn as_text(failure: Failure) -> String {
+    let error = failure.into_error();
+    serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
 }
 
 /// What can be done about an error, in words, with commands where there are some.

@@ -11,23 +11,28 @@ use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::plan::{self as core, Subject};
 use argus_core::preflight::Survey;
-use argus_core::probe::HealthBook;
 use argus_core::secrets::Secrets;
 use argus_core::status::words;
 use argus_crds::complaint;
 use argus_crds::error::Code;
 use argus_reconciler::clock;
 use argus_reconciler::reconciler::Remembered;
-use argus_reconciler::specs::{Kept, SpecBook};
+use argus_reconciler::specs::{FileEntry, Kept, SpecBook};
 use argus_reconciler::state::StateDir;
 use clap::Args;
 use serde_json::{Value, json};
+
+mod ahead;
+mod health;
+
+pub(crate) use ahead::{Ahead, ahead};
 
 use super::engine::{self, Eyes};
 use super::output::{self, Format};
 use super::reading;
 use super::status::{self, peek};
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::wire;
 
@@ -63,21 +68,9 @@ impl Plan {
         if let Some(wanted) = &self.environment {
             status::named(wanted)?;
         }
-        let state = StateDir::at(settings.state.clone());
-        let site = site(&settings, &state);
-        let kept: Kept = peek(&state.book_json());
-        let book = reading::folder(&settings, &settings.specs, &site.controller, kept)?;
-        if let Some(why) = &book.unavailable {
-            return Err(Failure::of(Code::SpecInvalid, why.clone()));
-        }
-        let refused = tell_refused(&book);
-        let mut roads = super::block_on(roads(&settings, &book, site, remembered(&state)))?;
-        if let Some(wanted) = &self.environment {
-            if !roads.keys().any(|env| env.as_str() == wanted) && status::one(&state, wanted)?.is_none() {
-                return Err(unknown(wanted, &roads, refused));
-            }
-            roads.retain(|env, _| env.as_str() == wanted);
-        }
+        let (book, refused) = folder(&settings)?;
+        tell_refused(&book);
+        let roads = super::block_on(ahead_of(&settings, &book, self.environment.as_deref(), refused))?;
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&value(&roads))?,
             Format::Yaml => output::yaml(&value(&roads))?,
@@ -86,6 +79,48 @@ impl Plan {
         }
         Ok(if refused { Exit::Refused } else { Exit::Done })
     }
+}
+
+/// The folder of the specs as a controller would have it, and whether some file in it is refused.
+fn folder(settings: &Settings) -> Result<(SpecBook, bool), Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let kept: Kept = peek(&state.book_json());
+    let book = reading::folder(
+        settings,
+        &settings.specs,
+        &site(settings, &state).controller,
+        kept,
+    )?;
+    if let Some(why) = &book.unavailable {
+        return Err(Failure::of(Code::SpecInvalid, why.clone()));
+    }
+    let is_refused = |entry: &FileEntry| entry.complaints.iter().any(argus_crds::Complaint::is_error);
+    let refused = book.files.values().any(is_refused);
+    Ok((book, refused))
+}
+
+/// What lies ahead of one environment, which has to be there, or of all.
+async fn ahead_of(
+    settings: &Settings,
+    book: &SpecBook,
+    wanted: Option<&str>,
+    refused: bool,
+) -> Result<Roads, Failure> {
+    let (own, named) = (settings.clone(), wanted.map(str::to_owned));
+    let (site, remembered, known) = files::read(move || {
+        let state = StateDir::at(own.state.clone());
+        let known = named.map(|env| status::one(&state, &env)).transpose()?.flatten();
+        Ok((site(&own, &state), remembered(&state), known.is_some()))
+    })
+    .await?;
+    let mut roads = roads(settings, book, site, remembered).await?;
+    if let Some(wanted) = wanted {
+        if !known && !roads.keys().any(|env| env.as_str() == wanted) {
+            return Err(unknown(wanted, &roads, refused));
+        }
+        roads.retain(|env, _| env.as_str() == wanted);
+    }
+    Ok(roads)
 }
 
 /// The same of all environments of a book, as people read it.
@@ -146,7 +181,7 @@ async fn roads(
     };
     specs.retain(|env, accepted| !is_down(env, accepted));
     let (brain, now) = (Brain::new(site, memory), clock::now());
-    let health = HealthBook::new();
+    let health = health::told(settings, &world, now).await?;
     let inputs = Inputs {
         orders: &remembered.wishes.orders,
         leases: &leases,
@@ -204,11 +239,9 @@ fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Wo
     }
 }
 
-fn tell_refused(book: &SpecBook) -> bool {
-    let mut refused = false;
+fn tell_refused(book: &SpecBook) {
     for (path, entry) in &book.files {
         if entry.complaints.iter().any(argus_crds::Complaint::is_error) {
-            refused = true;
             let text = entry
                 .text
                 .as_ref()
@@ -221,7 +254,6 @@ fn tell_refused(book: &SpecBook) -> bool {
             ));
         }
     }
-    refused
 }
 
 fn text(roads: &Roads) -> String {

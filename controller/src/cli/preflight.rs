@@ -11,6 +11,7 @@ use clap::Args;
 use super::output::{self, Format};
 use super::table;
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 
 mod fix;
@@ -54,7 +55,8 @@ pub(crate) async fn look(
     mend: bool,
 ) -> Result<PreflightReport, Failure> {
     let begun = clock::now();
-    let ground = Place::of(settings)?;
+    let own = settings.clone();
+    let ground = files::read(move || Place::of(&own)).await?;
     let told = |facts: &Facts, policy: &Policy| {
         let now = clock::now();
         report(verdicts(facts, policy, skip, now), now)

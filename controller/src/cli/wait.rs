@@ -12,7 +12,13 @@ use super::get::{stamp, waits};
 use super::output::{self, Format};
 use super::{status, tell};
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
+
+/// What changes when a status does.
+type Stamp = Vec<(String, Option<std::time::SystemTime>, u64)>;
+/// Statuses by name, as they were at a stamp.
+type News = (Stamp, Vec<(String, Option<EnvironmentStatus>)>);
 
 /// How often the files are looked at: a look is a stat a file.
 const LOOK: Duration = Duration::from_millis(50);
@@ -94,13 +100,8 @@ pub(crate) async fn until(
     let mut seen = None;
     let mut left = Vec::new();
     loop {
-        let stamp = stamp(state);
-        if seen.as_ref() != Some(&stamp) {
-            let names = which.map_or_else(|| status::names(state), |names| Ok(names.to_vec()))?;
-            let statuses = names
-                .iter()
-                .map(|name| Ok((name.clone(), status::one(state, name)?)))
-                .collect::<Result<Vec<_>, Failure>>()?;
+        let (there, which, before) = (state.clone(), which.map(<[String]>::to_vec), seen.clone());
+        if let Some((stamp, statuses)) = files::read(move || news(&there, which, before.as_ref())).await? {
             if goal == Goal::Ready {
                 statuses
                     .iter()
@@ -124,6 +125,27 @@ pub(crate) async fn until(
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// All of `which` (or every environment) with its status, where anything is new since `before`.
+fn news(
+    state: &StateDir,
+    which: Option<Vec<String>>,
+    before: Option<&Stamp>,
+) -> Result<Option<News>, Failure> {
+    let stamp = stamp(state);
+    if before == Some(&stamp) {
+        return Ok(None);
+    }
+    let names = which.map_or_else(|| status::names(state), Ok)?;
+    let statuses = names
+        .into_iter()
+        .map(|name| {
+            let status = status::one(state, &name)?;
+            Ok((name, status))
+        })
+        .collect::<Result<Vec<_>, Failure>>()?;
+    Ok(Some((stamp, statuses)))
 }
 
 fn is_there(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {

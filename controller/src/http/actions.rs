@@ -37,8 +37,10 @@ async fn obey(desk: &Desk, body: Value) -> Result<Response, Problem> {
             format!("this is no command: {}", error.to_string().to_lowercase()),
         )
     })?;
-    let unknown = |env: &str| desk.surface.environment(env).is_err();
-    let gone = command.environment().is_some_and(|env| unknown(env.as_str()));
+    let gone = match command.environment() {
+        Some(env) => desk.surface.found(env.as_str()).await.is_err(),
+        None => false,
+    };
     match desk.surface.obey(command).await {
         Ok(answer) => Ok((StatusCode::ACCEPTED, Json(answer)).into_response()),
         Err(failure) if gone => Err(Problem::from(failure).status(StatusCode::NOT_FOUND)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use argus_crds::error::StructuredError;
 use bytes::Bytes;
 use futures::future::{Either, select};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -18,6 +18,8 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// A controller answers at once or is in trouble.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Who answers with more than this is no controller and no mock of ours.
+const LARGEST: usize = 64 << 20;
 
 /// Why there is no answer, or not the one that was wanted.
 #[derive(Debug, thiserror::Error)]
@@ -91,16 +93,21 @@ where
         .body(Full::new(body))
         .map_err(|error| broken(&error))?;
     let answer = pin!(async move {
-        let answer = sender.send_request(request).await?;
+        let answer = sender
+            .send_request(request)
+            .await
+            .map_err(|error| broken(&error))?;
         let status = answer.status();
-        Ok::<_, hyper::Error>((status, answer.into_body().collect().await?.to_bytes()))
+        let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+        body.map(|body| (status, body.to_bytes()))
+            .map_err(|error| ClientError::Broken(error.to_string()))
     });
     // The connection works only while somebody drives it.
     let answered = match select(answer, pin!(connection)).await {
         Either::Left((answered, _)) => answered,
         Either::Right((_, answer)) => answer.await,
     };
-    let (status, body) = answered.map_err(|error| broken(&error))?;
+    let (status, body) = answered?;
     if status.is_success() {
         return Ok(body);
     }

@@ -1,5 +1,8 @@
 //! What is known of environments: as it was written last, so that no answer waits for anything.
 
+use std::sync::Arc;
+
+use argus_crds::error::Code;
 use argus_crds::status::{BreakerScope, EnvironmentStatus, ServiceState, ServiceStatus};
 use axum::Json;
 use axum::extract::State;
@@ -12,6 +15,8 @@ use super::Desk;
 use super::asked::{Path, Query};
 use super::problem::Problem;
 use crate::cli::{evidence as kept_evidence, kept, logs as cli_logs, why as cli_why};
+use crate::surface::Surface;
+use crate::view::Shown;
 
 /// How much of something is wanted.
 #[derive(Debug, Default, Deserialize)]
@@ -38,7 +43,7 @@ const LINES: u32 = 100;
 const MOST_LINES: u32 = 10_000;
 
 pub(super) async fn controller(State(desk): State<Desk>) -> Result<Response, Problem> {
-    let shown = desk.surface.shown()?;
+    let shown = shown(&desk).await?;
     Ok(Json(&shown.controller).into_response())
 }
 
@@ -46,7 +51,7 @@ pub(super) async fn list(
     State(desk): State<Desk>,
     Query(wanted): Query<Detail>,
 ) -> Result<Response, Problem> {
-    let shown = desk.surface.shown()?;
+    let shown = shown(&desk).await?;
     let is_wanted = |status: &&EnvironmentStatus| {
         let phase = format!("{:?}", status.phase);
         wanted
@@ -91,20 +96,22 @@ pub(crate) fn summary(status: &EnvironmentStatus) -> Value {
 }
 
 pub(super) async fn one(State(desk): State<Desk>, Path(env): Path<String>) -> Result<Response, Problem> {
-    Ok(Json(environment(&desk, &env)?).into_response())
+    Ok(Json(environment(&desk, &env).await?).into_response())
 }
 
 pub(super) async fn why(State(desk): State<Desk>, Path(env): Path<String>) -> Result<Response, Problem> {
-    let status = environment(&desk, &env)?;
-    let told = cli_why::told(desk.surface.state(), &status, None)?;
-    Ok(Json(told).into_response())
+    let status = environment(&desk, &env).await?;
+    let read = desk
+        .surface
+        .read(move |surface| cli_why::told(surface.state(), &status, None));
+    Ok(Json(read.await?).into_response())
 }
 
 pub(super) async fn service(
     State(desk): State<Desk>,
     Path((env, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    Ok(Json(row(&desk, &env, &name)?).into_response())
+    Ok(Json(row(&desk, &env, &name).await?).into_response())
 }
 
 pub(super) async fn logs(
@@ -112,7 +119,7 @@ pub(super) async fn logs(
     Path((env, name)): Path<(String, String)>,
     Query(lines): Query<Lines>,
 ) -> Result<Response, Problem> {
-    row(&desk, &env, &name)?;
+    row(&desk, &env, &name).await?;
     if lines.run.is_some() {
         let message = "a failed run's lines are at `…/evidence?run=N`";
         return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
@@ -132,16 +139,22 @@ pub(super) async fn evidence(
     Path((env, name)): Path<(String, String)>,
     Query(lines): Query<Lines>,
 ) -> Result<Response, Problem> {
-    row(&desk, &env, &name)?;
-    let (state, tail) = (desk.surface.state(), lines.tail.unwrap_or(LINES).min(MOST_LINES));
-    let run = kept::chosen(state, &env, &name, lines.run)
-        .map_err(|failure| Problem::from(failure).status(StatusCode::NOT_FOUND))?;
+    row(&desk, &env, &name).await?;
+    let tail = lines.tail.unwrap_or(LINES).min(MOST_LINES);
     let tail = usize::try_from(tail).unwrap_or(usize::MAX);
-    Ok(Json(kept_evidence::told(state, &run, tail)?).into_response())
+    let read = desk.surface.read(move |surface| {
+        let state = surface.state();
+        match kept::chosen(state, &env, &name, lines.run) {
+            Ok(run) => kept_evidence::told(state, &run, tail).map(Ok),
+            Err(missing) => Ok(Err(missing)),
+        }
+    });
+    let missing = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
+    Ok(Json(read.await?.map_err(missing)?).into_response())
 }
 
 pub(super) async fn breakers(State(desk): State<Desk>) -> Result<Response, Problem> {
-    let shown = desk.surface.shown()?;
+    let shown = shown(&desk).await?;
     let own = |(name, status): (&String, &EnvironmentStatus)| {
         let breaker = status.breaker.as_ref()?;
         (breaker.scope == BreakerScope::Environment).then(|| (name.clone(), json!(breaker)))
@@ -152,18 +165,29 @@ pub(super) async fn breakers(State(desk): State<Desk>) -> Result<Response, Probl
 }
 
 pub(super) async fn orphans(State(desk): State<Desk>) -> Result<Response, Problem> {
-    let shown = desk.surface.shown()?;
+    let shown = shown(&desk).await?;
     Ok(Json(json!({ "items": shown.controller.orphans })).into_response())
 }
 
-fn environment(desk: &Desk, env: &str) -> Result<EnvironmentStatus, Problem> {
-    desk.surface
-        .environment(env)
-        .map_err(|failure| Problem::from(failure).status(StatusCode::NOT_FOUND))
+/// Of the controller in this process it is in memory already.
+async fn shown(desk: &Desk) -> Result<Arc<Shown>, Problem> {
+    if desk.surface.own().is_some() {
+        return Ok(desk.surface.shown()?);
+    }
+    Ok(desk.surface.read(Surface::shown).await?)
 }
 
-fn row(desk: &Desk, env: &str, name: &str) -> Result<ServiceStatus, Problem> {
-    let status = environment(desk, env)?;
+async fn environment(desk: &Desk, env: &str) -> Result<EnvironmentStatus, Problem> {
+    let found = desk.surface.found(env).await;
+    found.map_err(|failure| match Problem::from(failure) {
+        // That it could not be looked for does not say that it is not there.
+        problem if problem.is_of(Code::Timeout) => problem,
+        problem => problem.status(StatusCode::NOT_FOUND),
+    })
+}
+
+async fn row(desk: &Desk, env: &str, name: &str) -> Result<ServiceStatus, Problem> {
+    let status = environment(desk, env).await?;
     let found = status.services.iter().find(|row| row.name == name);
     found
         .cloned()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::record::{Entry, Record, Wanted};
+use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::history::Feed;
 use axum::Extension;
@@ -32,7 +33,7 @@ const PAGE: usize = 64;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Events that are no records.
-const OTHERS: [&str; 3] = ["snapshot", "environment", "lagged"];
+const OTHERS: [&str; 4] = ["snapshot", "environment", "problem", "lagged"];
 
 /// What a client wants to hear.
 #[derive(Debug, Default, Deserialize)]
@@ -146,8 +147,8 @@ impl Client {
         }
     }
 
-    /// How everything is: without an id, for what comes after it is told by records.
-    fn snapshot(&mut self) -> Option<Event> {
+    /// How everything is, and what is wrong: from here records tell what happens.
+    fn snapshot(&mut self) -> Vec<Event> {
         let shown = self.shown.borrow_and_update().clone();
         self.known = shown.clone();
         let wanted = |(name, _): &(&String, &EnvironmentStatus)| self.wanted.takes_environment(Some(name));
@@ -160,7 +161,9 @@ impl Client {
         });
         let event = Event::default().event("snapshot").data(told.to_string());
         // From here a client that comes back goes on.
-        Some(event.id(self.last.to_string())).filter(|_| self.wanted.takes_name("snapshot"))
+        let event = Some(event.id(self.last.to_string())).filter(|_| self.wanted.takes_name("snapshot"));
+        let problems = problems(&self.wanted, &Shown::default(), &shown);
+        event.into_iter().chain(problems).collect()
     }
 
     /// How environments changed since they were told.
@@ -188,12 +191,45 @@ impl Client {
         for name in gone.filter(|name| self.wanted.takes_environment(Some(name))) {
             tell(&json!({ "environment": name, "phase": "Gone" }));
         }
-        if self.wanted.takes_name("environment") {
-            events
-        } else {
-            Vec::new()
+        if !self.wanted.takes_name("environment") {
+            events.clear();
         }
+        events.extend(problems(&self.wanted, &before, &now));
+        events
     }
+}
+
+/// Errors that were not there before, each whole: who listens need not ask what to do about them.
+fn problems(wanted: &Wanted, before: &Shown, now: &Shown) -> Vec<Event> {
+    if !wanted.takes_name("problem") {
+        return Vec::new();
+    }
+    let named = |(name, status): (&String, &EnvironmentStatus)| {
+        let known = before.environments.get(name);
+        let known = known.map_or(&[][..], |status| &status.errors);
+        let is_wanted = wanted.takes_environment(Some(name));
+        let news: Vec<_> = fresh(known, &status.errors).cloned().collect();
+        is_wanted.then_some(news)
+    };
+    let of_environments = now.environments.iter().filter_map(named).flatten();
+    let of_controller = fresh(&before.controller.errors, &now.controller.errors).cloned();
+    let of_controller = of_controller.filter(|_| wanted.takes_environment(None));
+    of_controller
+        .chain(of_environments)
+        .map(|error| Event::default().event("problem").data(json!(error).to_string()))
+        .collect()
+}
+
+/// Those of `now` that are not among `known`: an occurrence is told once, however its words change.
+fn fresh<'a>(
+    known: &'a [StructuredError],
+    now: &'a [StructuredError],
+) -> impl Iterator<Item = &'a StructuredError> {
+    let is_known = |error: &StructuredError| match &error.error_id {
+        Some(id) => known.iter().any(|old| old.error_id.as_ref() == Some(id)),
+        None => known.contains(error),
+    };
+    now.iter().filter(move |error| !is_known(error))
 }
 
 /// What is asked for, with commas between the names.
@@ -230,3 +266,6 @@ fn event(record: &Record, trust: Trust) -> Event {
         .event(record.name())
         .data(told.to_string())
 }
+
+#[cfg(test)]
+mod tests;

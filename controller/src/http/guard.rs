@@ -114,6 +114,7 @@ fn is_private(path: &str) -> bool {
     matches!(
         parts.as_slice(),
         ["api", "v1", "environments", _, "services", _, "logs" | "evidence"]
+            | ["api", "v1", "environments", _, "mocks", _, "requests"]
             | ["api", "v1", "environments", _, "why"]
     )
 }
@@ -199,7 +200,12 @@ mod tests {
         ] {
             assert!(!is_private(path), "{path} is only called so");
         }
-        for private in ["services/api/logs", "services/api/evidence", "why"] {
+        for private in [
+            "services/api/logs",
+            "services/api/evidence",
+            "mocks/api/requests",
+            "why",
+        ] {
             let path = format!("/api/v1/environments/shop/{private}");
             let headers = HeaderMap::from_iter([(header::HOST, "localhost:9470".parse().unwrap())]);
             assert!(guard.may(&Method::GET, &path, &headers).is_err(), "{private}");

@@ -19,10 +19,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::patience::Patient;
+
 /// Connections at once; who comes after that waits in the kernel's queue.
 const CONNECTIONS: usize = 1_024;
 /// A head that is not here after this is not waited for.
 const HEAD: Duration = Duration::from_secs(5);
+/// Who takes nothing of an answer for this long is not waited for.
+const UNREAD: Duration = Duration::from_secs(30);
 /// What is under way when the controller stops gets this long.
 const GRACE: Duration = Duration::from_secs(2);
 /// An address that is taken is tried again after this.
@@ -112,7 +116,10 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, UNREAD)),
+            TowerToHyperService::new(app),
+        );
     let mut connection = pin!(connection);
     // How a conversation ends is the other side's business.
     tokio::select! {

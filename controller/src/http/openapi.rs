@@ -47,6 +47,7 @@ operations! {
     get "/api/v1/environments/{env}/services/{service}" [] JSON ServiceStatus: "how a service is";
     get "/api/v1/environments/{env}/services/{service}/logs" ["tail"] JSON: "the last lines of its container; needs the token";
     get "/api/v1/environments/{env}/services/{service}/evidence" ["run", "tail"] JSON: "what a failed run of it left; needs the token";
+    get "/api/v1/environments/{env}/mocks/{mock}/requests" ["tail"] JSON: "what a mock was asked last, and what answered; needs the token";
     get "/api/v1/breaker" [] JSON: "how the circuit breakers stand";
     get "/api/v1/orphans" [] JSON: "what dead controllers left";
     get "/api/v1/preflight" ["skip"] JSON PreflightReport: "looks whether engine, disk and the rest are fit";
@@ -56,6 +57,7 @@ operations! {
     get "/api/v1/openapi.json" [] JSON: "this document";
     post "/api/v1/actions" [] JSON: "a command: `verb` and what it takes";
     post "/api/v1/actions/{verb}" [] JSON: "a command by its verb";
+    post "/mcp" [] JSON: "MCP for agents (streamable HTTP): a JSON-RPC message, answered as JSON; it wants `Accept: application/json, text/event-stream`";
 }
 
 pub(super) async fn document() -> Json<Value> {

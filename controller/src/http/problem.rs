@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, stamped};
 
 /// An answer that is an error.
 #[derive(Debug)]
@@ -43,6 +43,11 @@ impl Problem {
         }
     }
 
+    /// Whether it is of this kind.
+    pub(super) fn is_of(&self, code: Code) -> bool {
+        self.error.code == code
+    }
+
     /// The same with another status.
     pub(crate) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
@@ -78,18 +83,19 @@ fn status(error: &StructuredError) -> StatusCode {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let error = stamped(*self.error);
         let body = Body {
-            kind: format!("urn:argus:error:{}", self.error.code),
-            title: self.error.code.about().summary,
+            kind: format!("urn:argus:error:{}", error.code),
+            title: error.code.about().summary,
             status: self.status.as_u16(),
-            detail: &self.error.message,
-            error: &self.error,
+            detail: &error.message,
+            error: &error,
         };
         // Our own types have text keys and no foreign serializers: they can always be written.
         let text = serde_json::to_string(&body).unwrap_or_default();
         let kind = HeaderValue::from_static("application/problem+json");
         let mut answer = (self.status, [(header::CONTENT_TYPE, kind)], text).into_response();
-        if let Some(after) = self.error.retry_after {
+        if let Some(after) = error.retry_after {
             answer.headers_mut().insert(header::RETRY_AFTER, after.into());
         }
         if self.status == StatusCode::UNAUTHORIZED {

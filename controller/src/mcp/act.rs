@@ -64,7 +64,7 @@ pub(super) async fn until_seen(
     };
     let deadline = clock::now() + SEEN;
     while clock::now() < deadline {
-        let now = status::one(call.surface.state(), env)?;
+        let now = call.status(env).await?;
         if now.is_none_or(|now| (now.phase, &now.errors) != (before.phase, &before.errors)) {
             break;
         }
@@ -101,7 +101,7 @@ what `argus_down` removed and ends a rollback. Not needed after a file changed: 
     async fn call(self, call: Call) -> Result<Said<Taken>, Failure> {
         let environment = status::named(&self.environment)?;
         let env = self.environment;
-        let before = status::one(call.surface.state(), &env)?;
+        let before = call.status(&env).await?;
         let text = format!("{env} is tried again");
         let said = obey(&call, Command::Retry { environment }, text).await?;
         until_seen(&call, &env, before.as_ref()).await?;
@@ -231,7 +231,7 @@ impl Tool for Rollback {
         let env = self.environment;
         let text =
             format!("{env} goes back to the last other revision that was ready, until its file changes");
-        let before = status::one(call.surface.state(), &env)?;
+        let before = call.status(&env).await?;
         let said = obey(&call, Command::Rollback { environment }, text).await?;
         until_seen(&call, &env, before.as_ref()).await?;
         Ok(said.then(wait_for(&env)))
@@ -359,7 +359,7 @@ It stays away until its file changes or `argus_retry`. When you are done with an
     async fn call(self, call: Call) -> Result<Said<Taken>, Failure> {
         let environment = status::named(&self.environment)?;
         let env = self.environment;
-        let told = status::one(call.surface.state(), &env)?;
+        let told = call.status(&env).await?;
         if let Some(held) = told.as_ref().and_then(wait::leased) {
             // What another controller works on is not ours to remove.
             return Err(Failure::new(held.clone()));

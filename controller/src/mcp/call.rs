@@ -1,8 +1,11 @@
 //! What a tool has while it is called: the controller, and the way to say how it goes.
 
+use argus_crds::status::EnvironmentStatus;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 
+use crate::cli::status;
+use crate::exit::Failure;
 use crate::surface::Surface;
 
 /// One call.
@@ -31,6 +34,14 @@ impl Call {
             surface,
             listener: None,
         }
+    }
+
+    /// The status of an environment; `None` where it has none.
+    pub(super) async fn status(&self, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
+        let env = env.to_owned();
+        self.surface
+            .read(move |surface| status::one(surface.state(), &env))
+            .await
     }
 
     /// Whether anybody listens.

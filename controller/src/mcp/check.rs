@@ -141,14 +141,14 @@ how it stands and why it opened.";
         let surface = &call.surface;
         let env = self.environment.as_deref();
         let environment = env.map(status::named).transpose()?;
-        let previous = breaker(surface, env)?;
+        let previous = breaker(surface, env).await?;
         surface.command(Command::ResetBreaker { environment }).await?;
         let closed = |breaker: &Option<BreakerStatus>| {
             breaker
                 .as_ref()
                 .is_none_or(|breaker| breaker.state == BreakerState::Closed)
         };
-        let mut current = breaker(surface, env)?;
+        let mut current = breaker(surface, env).await?;
         let changed = !closed(&previous);
         let deadline = clock::now() + SEEN;
         let unseen = |now: &Option<BreakerStatus>| {
@@ -159,7 +159,7 @@ how it stands and why it opened.";
         };
         while unseen(&current) && clock::now() < deadline {
             tokio::time::sleep(LOOK).await;
-            current = breaker(surface, env)?;
+            current = breaker(surface, env).await?;
         }
         let whose = env.unwrap_or("the engine");
         let state = current
@@ -181,7 +181,12 @@ how it stands and why it opened.";
 }
 
 /// The engine's breaker, or that of an environment that has one of its own.
-fn breaker(surface: &Surface, env: Option<&str>) -> Result<Option<BreakerStatus>, Failure> {
+async fn breaker(surface: &Surface, env: Option<&str>) -> Result<Option<BreakerStatus>, Failure> {
+    let env = env.map(str::to_owned);
+    surface.read(move |surface| shown(surface, env.as_deref())).await
+}
+
+fn shown(surface: &Surface, env: Option<&str>) -> Result<Option<BreakerStatus>, Failure> {
     let Some(env) = env else {
         let shown = surface.shown()?;
         let open = |breaker: &&BreakerStatus| {

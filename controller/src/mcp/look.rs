@@ -47,12 +47,16 @@ after it is gone: exit code, signal, memory, health checks, the last lines of st
     async fn call(self, call: Call) -> Result<Said<evidence::Told>, Failure> {
         let (env, service) = target::parts(&self.environment, Some(&self.service))?;
         let service = service.unwrap_or_default();
-        let state = call.surface.state();
-        let run = kept::chosen(state, &env, &service, self.run)?;
         let tail = usize::try_from(self.tail.min(MOST_LINES)).unwrap_or(usize::MAX);
-        let told = evidence::told(state, &run, tail)?;
-        let text = evidence::words(state, &run, &told)?;
         let again = json!({ "environment": env });
+        let read = call.surface.read(move |surface| {
+            let state = surface.state();
+            let run = kept::chosen(state, &env, &service, self.run)?;
+            let told = evidence::told(state, &run, tail)?;
+            let text = evidence::words(state, &run, &told)?;
+            Ok((told, text))
+        });
+        let (told, text) = read.await?;
         let step = NextStep::new(
             "once the cause is mended and its file or image did not change",
             "argus_retry",
@@ -104,7 +108,7 @@ A container that was made anew says nothing of the run that failed: that is in `
     async fn call(self, call: Call) -> Result<Said<LogsTold>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
         let surface = &call.surface;
-        if let Ok(status) = surface.environment(&env)
+        if let Ok(status) = surface.found(&env).await
             && let Some(name) = &service
             && !status.services.iter().any(|row| row.name == *name)
         {
@@ -137,9 +141,10 @@ A container that was made anew says nothing of the run that failed: that is in `
             lines,
         };
         let mut said = Said::new(told, text);
-        if let Some(service) = service
-            && kept::chosen(surface.state(), &env, &service, None).is_ok()
-        {
+        let Some(service) = service else { return Ok(said) };
+        let (of_env, of_service) = (env.clone(), service.clone());
+        let read = surface.read(move |surface| kept::chosen(surface.state(), &of_env, &of_service, None));
+        if read.await.is_ok() {
             let of = json!({ "environment": env, "service": service });
             said = said.then(NextStep::new("what its last failed run left", Evidence::NAME, of));
         }

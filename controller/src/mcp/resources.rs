@@ -16,7 +16,11 @@ const JSON: &str = "application/json";
 const LINES: usize = 1_000;
 
 /// All that is there.
-pub(super) fn list(surface: &Surface) -> Result<Vec<Resource>, ErrorData> {
+pub(super) async fn list(surface: &Surface) -> Result<Vec<Resource>, ErrorData> {
+    surface.read(listed).await.map_err(failed)
+}
+
+fn listed(surface: &Surface) -> Result<Vec<Resource>, Failure> {
     let one = |uri: String, name: String, about: &str| {
         Resource::new(uri, name)
             .with_description(about)
@@ -27,7 +31,7 @@ pub(super) fn list(surface: &Surface) -> Result<Vec<Resource>, ErrorData> {
         "controller".to_owned(),
         "How the controller is: mode, engine, breaker, orphans, files that are refused",
     )];
-    let shown = surface.shown().map_err(failed)?;
+    let shown = surface.shown()?;
     for env in shown.environments.keys() {
         all.push(one(
             format!("{ENVIRONMENT}{env}"),
@@ -69,7 +73,13 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// What is at an address.
-pub(super) fn read(surface: &Surface, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(surface: &Surface, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let uri = uri.to_owned();
+    let looked = surface.read(move |surface| Ok(at(surface, &uri)));
+    looked.await.map_err(failed)?
+}
+
+fn at(surface: &Surface, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let shown = || surface.shown().map_err(failed);
     if uri == CONTROLLER {
         return Ok(told(uri, &shown()?.controller));

@@ -1,5 +1,6 @@
 //! Tools about spec files: what is wrong with them, and putting one where the controller reads it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use argus_crds::complaint::Complaint;
@@ -54,7 +55,13 @@ changing anything: all mistakes at once, each with line, column and a hint. `arg
     type Told = validate::Told;
 
     async fn call(self, call: Call) -> Result<Said<validate::Told>, Failure> {
-        let (settings, specs) = (call.surface.settings(), call.surface.specs());
+        call.surface.read(move |surface| self.told(surface)).await
+    }
+}
+
+impl Validate {
+    fn told(&self, surface: &Surface) -> Result<Said<validate::Told>, Failure> {
+        let (settings, specs) = (surface.settings(), surface.specs());
         let looked = match &self.content {
             Some(content) => vec![reading::text(
                 settings,
@@ -140,6 +147,65 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
 
     async fn call(self, call: Call) -> Result<Said<Applied>, Failure> {
         let surface = &call.surface;
+        let written = surface.read(move |surface| self.write(surface)).await?;
+        let revision = taken(&call, &written).await?;
+        let (alive, start) = surface
+            .read(|surface| Ok((surface.is_alive(), surface.how_to_start())))
+            .await?;
+        let Written {
+            env,
+            path,
+            changed,
+            warnings,
+            ..
+        } = written;
+        let mut text = format!(
+            "{} {}",
+            if changed { "wrote" } else { "unchanged:" },
+            path.display()
+        );
+        let what = match (&revision, alive) {
+            (Some(_), _) => format!("; the controller works on environment {env}\n"),
+            (None, true) => format!("; the controller has not read it yet, environment {env}\n"),
+            (None, false) => {
+                format!("; no controller is running: nothing happens until one is started: {start}\n")
+            }
+        };
+        text.push_str(&what);
+        text.extend(warnings.iter().map(line));
+        let step = NextStep::new(
+            "returns when it is ready or given up",
+            "argus_wait",
+            json!({ "environment": env }),
+        );
+        let told = Applied {
+            environment: env,
+            spec_path: path.display().to_string(),
+            changed,
+            taken: revision.is_some(),
+            revision,
+            warnings,
+        };
+        let said = Said::new(told, text);
+        Ok(if alive { said.then(step) } else { said })
+    }
+}
+
+/// A file as it was written.
+struct Written {
+    env: String,
+    path: PathBuf,
+    changed: bool,
+    /// The revision that the controller wanted before.
+    was: Option<String>,
+    /// The revision that it is, as far as that can be known from here.
+    wanted: Option<String>,
+    warnings: Vec<Complaint>,
+}
+
+impl Apply {
+    /// Looks at the text, and writes it where that is right.
+    fn write(&self, surface: &Surface) -> Result<Written, Failure> {
         if self.content.len() as u64 > MAX_FILE {
             let message = format!("file is longer than the {MAX_FILE} bytes that are read");
             return Err(Failure::of(Code::SpecInvalid, message));
@@ -171,70 +237,44 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
         }
         let changed = write(&specs, &path, self.content.as_bytes())
             .map_err(|error| Failure::fault(&format!("cannot write `{}`", path.display()), &error))?;
-        let was = before.and_then(|status| status.revision);
-        let wanted = looked
-            .desired
-            .as_ref()
-            .map(|desired| desired.revision.to_string());
-        let revision = taken(surface, &env, was.as_deref(), wanted.as_deref(), changed).await;
-        let alive = surface.is_alive();
-        let mut text = format!(
-            "{} {}",
-            if changed { "wrote" } else { "unchanged:" },
-            path.display()
-        );
-        let what = match (&revision, alive) {
-            (Some(_), _) => format!("; the controller works on environment {env}\n"),
-            (None, true) => format!("; the controller has not read it yet, environment {env}\n"),
-            (None, false) => format!(
-                "; no controller is running: nothing happens until one is started: {}\n",
-                surface.how_to_start()
-            ),
-        };
-        text.push_str(&what);
-        text.extend(looked.complaints.iter().map(line));
-        let step = NextStep::new(
-            "returns when it is ready or given up",
-            "argus_wait",
-            json!({ "environment": env }),
-        );
-        let told = Applied {
-            environment: env,
-            spec_path: path.display().to_string(),
-            changed,
-            taken: revision.is_some(),
-            revision,
+        let wanted = looked.desired.as_ref();
+        Ok(Written {
+            wanted: wanted.map(|desired| desired.revision.to_string()),
+            was: before.and_then(|status| status.revision),
             warnings: looked.complaints,
-        };
-        let said = Said::new(told, text);
-        Ok(if alive { said.then(step) } else { said })
+            env,
+            path,
+            changed,
+        })
     }
 }
 
 /// The revision that the controller wants once it has read the file.
-async fn taken(
-    surface: &Surface,
-    env: &str,
-    was: Option<&str>,
-    wanted: Option<&str>,
-    changed: bool,
-) -> Option<String> {
+async fn taken(call: &Call, written: &Written) -> Result<Option<String>, Failure> {
+    let Written {
+        env,
+        changed,
+        was,
+        wanted,
+        ..
+    } = written;
     let deadline = clock::now() + TAKEN;
-    while surface.is_alive() {
-        let now = status::one(surface.state(), env)
-            .ok()?
-            .and_then(|status| status.revision);
+    while call.surface.read(|surface| Ok(surface.is_alive())).await? {
+        let Ok(now) = call.status(env).await else {
+            return Ok(None);
+        };
+        let now = now.and_then(|status| status.revision);
         // A comment makes no other revision; what reads the clock or counts makes one that is not known here.
-        let read = now.is_some() && (!changed || now.as_deref() != was || now.as_deref() == wanted);
+        let read = now.is_some() && (!changed || now != *was || now == *wanted);
         if read {
-            return now;
+            return Ok(now);
         }
         if clock::now() >= deadline {
-            return None;
+            return Ok(None);
         }
         tokio::time::sleep(LOOK).await;
     }
-    None
+    Ok(None)
 }
 
 fn refused(complaints: &[Complaint]) -> Failure {

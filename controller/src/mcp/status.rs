@@ -85,7 +85,12 @@ Works without a running controller: it then shows the last that is known, and sa
     type Told = StatusTold;
 
     async fn call(self, call: Call) -> Result<Said<StatusTold>, Failure> {
-        let surface = &call.surface;
+        call.surface.read(move |surface| self.told(surface)).await
+    }
+}
+
+impl Status {
+    fn told(&self, surface: &Surface) -> Result<Said<StatusTold>, Failure> {
         let controller = controller(surface)?;
         let statuses = match &self.environment {
             Some(env) => vec![surface.environment(env)?],

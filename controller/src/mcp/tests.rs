@@ -1,7 +1,10 @@
 //! What a model sees: tools that say what they do, and answers that are small and can be acted upon.
 
+use std::sync::Arc;
+
 use argus_crds::complaint::Complaint;
 use argus_crds::error::{ActionId, Code, StructuredError};
+use argus_crds::incident::{Incident, OpenIntent};
 use argus_crds::status::{
     Condition, ControllerStatus, EnvironmentStatus, Phase, PortMapping, ServiceState, ServiceStatus, Truth,
     WaitingOn,
@@ -12,6 +15,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cli::reading;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::surface::tests::{full_of_errors, published, raised, whole};
 
 /// A state directory without a controller.
 struct Stage {
@@ -65,7 +69,7 @@ fn conforms(tool: &str, told: &Value) -> Result<(), String> {
     let entry = tools().iter().find(|entry| entry.described.name == tool);
     let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
     let schema = entry.described.output_schema.clone().unwrap();
-    let schema = Value::Object(std::sync::Arc::unwrap_or_clone(schema));
+    let schema = Value::Object(Arc::unwrap_or_clone(schema));
     jsonschema::validate(&schema, told).map_err(|error| error.to_string())
 }
 
@@ -326,6 +330,44 @@ fn every_error_is_within_the_schema_of_every_tool() {
 }
 
 #[tokio::test]
+async fn an_error_of_every_code_is_told_whole_as_an_answer_as_a_status_and_as_a_resource() {
+    for code in Code::ALL {
+        let answer = answer::bad(Failure::new(raised(*code)));
+        assert_eq!(answer.is_error, Some(true));
+        whole(*code, answer.structured_content.as_ref().unwrap());
+        let words = text(&answer);
+        assert!(
+            words.contains(code.as_str()) && words.contains("try again in 7 s"),
+            "{words}"
+        );
+        for action in code.about().actions {
+            let remedy = action.remedy(Some("shop"), Some("api"));
+            let call = remedy.mcp.as_ref().map(|call| call.tool.clone());
+            assert!(words.contains(&remedy.summary), "{words}");
+            assert!(
+                call.is_none_or(|tool| words.contains(&format!("next: {tool} {{"))),
+                "{words}"
+            );
+        }
+    }
+    let stage = Stage::new(&[full_of_errors()]);
+    let all = json!({ "environment": "shop", "detail": "full" });
+    let status = stage.call("argus_status", all).await.structured_content.unwrap();
+    let read = resources::read(&stage.surface(), "argus://environments/shop")
+        .await
+        .unwrap();
+    let read = json!(read)["contents"][0]["text"].as_str().unwrap().to_owned();
+    let read: Value = serde_json::from_str(&read).unwrap();
+    for document in [&status["full"][0], &read] {
+        published("status.schema.json", document);
+        for (index, code) in Code::ALL.iter().enumerate() {
+            whole(*code, &document["errors"][index]);
+            whole(*code, &document["services"][index]["lastError"]);
+        }
+    }
+}
+
+#[tokio::test]
 async fn arguments_that_are_none_are_told_with_those_that_there_are() {
     let stage = Stage::new(&[environment(Phase::Ready, Vec::new())]);
     for (tool, arguments, said) in [
@@ -501,5 +543,130 @@ async fn what_the_page_shows_is_what_is_answered() {
             "{}",
             entry.described.name
         );
+    }
+}
+
+/// What a tool has to be called with, and what makes it look at an environment.
+fn arguments(entry: &Entry) -> Value {
+    let schema = json!(entry.described)["inputSchema"].clone();
+    let fits = |(name, value): (&str, Value)| {
+        let is_there = schema["properties"].get(name).is_some();
+        is_there.then(|| (name.to_owned(), value))
+    };
+    let all = [
+        ("environment", json!("hung")),
+        ("service", json!("api")),
+        ("mock", json!("api")),
+        ("action", json!("begin")),
+        ("case", json!("x")),
+    ];
+    let mut all: serde_json::Map<String, Value> = all.into_iter().filter_map(fits).collect();
+    if entry.described.name == "argus_apply" {
+        all.insert(
+            "content".to_owned(),
+            json!(spec::SMALL.replace("name: shop", "name: hung")),
+        );
+    }
+    Value::Object(all)
+}
+
+/// Gives whoever reads it the contents of a file, again and again, until `done`; not before `may`, but for that long.
+fn served(path: &std::path::Path, bytes: &[u8], may: &Latch, done: &Latch) -> bool {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let in_time = may.wait(std::time::Duration::from_secs(20));
+    let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
+    while !done.wait(std::time::Duration::from_millis(5)) {
+        let reader = std::fs::File::options()
+            .write(true)
+            .custom_flags(nonblocking)
+            .open(path);
+        // Nobody reads at this moment, or somebody who has enough.
+        drop(reader.and_then(|mut reader| std::io::Write::write_all(&mut reader, bytes)));
+    }
+    in_time
+}
+
+/// Something that happens once, for threads.
+#[derive(Default)]
+struct Latch(std::sync::Mutex<bool>, std::sync::Condvar);
+
+impl Latch {
+    fn set(&self) {
+        *self.0.lock().unwrap() = true;
+        self.1.notify_all();
+    }
+
+    fn wait(&self, limit: std::time::Duration) -> bool {
+        let held = self.0.lock().unwrap();
+        let (held, _) = self.1.wait_timeout_while(held, limit, |set| !*set).unwrap();
+        *held
+    }
+}
+
+#[tokio::test]
+async fn no_tool_holds_up_others_while_a_file_hangs() {
+    let status = EnvironmentStatus {
+        environment: "hung".to_owned(),
+        ..environment(Phase::Ready, vec![row("api", ServiceState::Ready)])
+    };
+    for entry in tools() {
+        let stage = Stage::new(&[]);
+        let name = entry.described.name.as_ref();
+        let path = stage.dir.path().join("state/environments/hung.json");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let (may, done) = (Arc::<Latch>::default(), Arc::<Latch>::default());
+        let bytes = serde_json::to_vec(&status).unwrap();
+        let disk = std::thread::spawn({
+            let (may, done) = (may.clone(), done.clone());
+            move || served(&path, &bytes, &may, &done)
+        });
+        let arguments = arguments(entry).as_object().cloned().unwrap();
+        let slow = (entry.call)(arguments, Call::unheard(stage.surface()));
+        // There is one thread here: a tool that reads on it is waited for by what comes after it.
+        let (answer, ()) = tokio::join!(slow, async { may.set() });
+        assert!(answer.structured_content.is_some(), "{name}");
+        done.set();
+        let in_time = disk.join().unwrap();
+        assert!(in_time, "{name} held up the others");
+    }
+}
+
+#[tokio::test]
+async fn incidents_are_told_the_newest_first_and_one_of_them_whole() {
+    let stage = Stage::new(&[]);
+    let folder = stage.dir.path().join("state/incidents");
+    std::fs::create_dir_all(&folder).unwrap();
+    let none = stage.call("argus_incidents", json!({})).await;
+    assert!(text(&none).contains("no incidents"), "{none:?}");
+    for number in 0..30 {
+        let incident = Incident {
+            id: format!("01M7ZT8NQ3JK5CY13HJAQAY{number:03}"),
+            at: "2026-11-21T19:00:00Z".to_owned(),
+            open_intents: vec![OpenIntent::default(); 40],
+            ..Incident::default()
+        };
+        let path = folder.join(format!("{}.json", incident.id));
+        std::fs::write(path, serde_json::to_vec(&incident).unwrap()).unwrap();
+    }
+    let answer = stage.call("argus_incidents", json!({})).await;
+    let told = answer.structured_content.clone().unwrap();
+    assert_eq!(told["incidents"][0]["id"], "01M7ZT8NQ3JK5CY13HJAQAY029");
+    assert_eq!(
+        (&told["incidents"][0]["openIntents"], &told["more"]),
+        (&json!(40), &json!(10))
+    );
+    assert!(size(&answer) < 6_000, "{}", size(&answer));
+    let next = &told["nextSteps"][0];
+    let one = stage
+        .call(next["tool"].as_str().unwrap(), next["arguments"].clone())
+        .await;
+    let whole = one.structured_content.unwrap();
+    published("incident.schema.json", &whole["incident"]);
+    assert_eq!(whole["incident"]["openIntents"].as_array().unwrap().len(), 40);
+    for (id, said) in [("nothing", "no incident"), ("01M7", "30 incidents begin")] {
+        let answer = stage.call("argus_incidents", json!({ "id": id })).await;
+        assert_eq!(answer.is_error, Some(true));
+        assert!(text(&answer).contains(said), "{}", text(&answer));
     }
 }

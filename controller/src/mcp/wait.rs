@@ -14,6 +14,7 @@ use super::call::Call;
 use super::tool::{Effect, Tool};
 use crate::cli::{status, wait, waits};
 use crate::exit::Failure;
+use crate::surface::Surface;
 
 /// Longer than this no client waits.
 const LONGEST: u64 = 3_600;
@@ -66,12 +67,10 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
 
     async fn call(self, call: Call) -> Result<Said<Told>, Failure> {
         let surface = &call.surface;
-        if !surface.is_alive() {
-            return Err(Failure::of(
-                Code::PrereqMissing,
-                "no controller is running, so nothing changes by waiting",
-            )
-            .hint(surface.how_to_start()));
+        let away = |surface: &Surface| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
+        if let Some(start) = surface.read(away).await? {
+            let message = "no controller is running, so nothing changes by waiting";
+            return Err(Failure::of(Code::PrereqMissing, message).hint(start));
         }
         let names = match &self.environment {
             Some(env) => {
@@ -118,7 +117,8 @@ async fn tell(call: &Call, names: Option<&[String]>) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut told = 0;
     loop {
-        let all = status::all(call.surface.state()).unwrap_or_default();
+        let all = call.surface.read(|surface| status::all(surface.state()));
+        let all = all.await.unwrap_or_default();
         for status in all {
             let name = &status.environment;
             if names.is_some_and(|names| !names.contains(name)) {

@@ -31,8 +31,12 @@ shows anything but Ready.";
 
     async fn call(self, call: Call) -> Result<Said<why::Told>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
-        let status = call.surface.environment(&env)?;
-        let told = why::told(call.surface.state(), &status, service.as_deref())?;
+        let named = env.clone();
+        let read = call.surface.read(move |surface| {
+            let status = surface.environment(&named)?;
+            why::told(surface.state(), &status, service.as_deref())
+        });
+        let told = read.await?;
         let text = anstream::adapter::strip_str(&why::text(&told)).to_string();
         // What can be called is told as calls, not as commands as well.
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");

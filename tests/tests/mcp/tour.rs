@@ -206,6 +206,25 @@ fn looking(name: &str) -> Vec<Step> {
                 assert!(events.iter().any(|event| event["to"] == "Ready"), "{events:?}");
             },
         ),
+        ("argus_plan", env.clone(), |answer| {
+            let ahead = &good(answer)["environments"][0];
+            assert_eq!(
+                (&ahead["settled"], &ahead["steps"]),
+                (&json!(true), &json!([])),
+                "{ahead:#}"
+            );
+        }),
+        ("argus_incidents", json!({}), |answer| {
+            assert_eq!(good(answer)["incidents"], json!([]));
+        }),
+        (
+            "argus_mock_requests",
+            of(name, &json!({ "mock": "web" })),
+            |answer| {
+                let message = error(&answer["result"])["message"].to_string();
+                assert!(message.contains("no mock"), "{message}");
+            },
+        ),
         ("argus_explain", json!({ "code": "PORT_CONFLICT" }), |answer| {
             assert_eq!(good(answer)["meaning"]["retryable"], true);
         }),

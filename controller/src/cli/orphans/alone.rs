@@ -27,6 +27,7 @@ use crate::cli::engine::{self, Eyes, act};
 use crate::cli::preflight::{Wanted, wanted};
 use crate::cli::{output, status};
 use crate::exit::Failure;
+use crate::files;
 use crate::settings::Settings;
 use crate::wire;
 
@@ -38,16 +39,17 @@ pub(super) async fn look(
 ) -> Result<Vec<Orphan>, Failure> {
     let now = clock::now();
     let run = identity::fresh(now);
-    let held = match clean {
-        Some(_) => Some(take(settings, &run)?),
-        None => None,
-    };
     let state = StateDir::at(settings.state.clone());
-    let controller = match &held {
-        Some((controller, _)) => controller.clone(),
-        None => identity::peek(&state.identity()).unwrap_or_default(),
-    };
-    let remembered: Remembered = status::peek(&state.memory_json());
+    let (own, there, me) = (settings.clone(), state.clone(), run.clone());
+    // The lock is held until all is done.
+    let (controller, _held, remembered): (String, Option<Lock>, Remembered) = files::read(move || {
+        let (controller, held) = match clean {
+            Some(_) => take(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
+            None => (identity::peek(&there.identity()).unwrap_or_default(), None),
+        };
+        Ok((controller, held, status::peek(&there.memory_json())))
+    })
+    .await?;
     let wanted = wanted(settings, &state, &controller).await;
     let site = Site {
         controller,

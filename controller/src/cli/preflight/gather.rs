@@ -22,6 +22,7 @@ use argus_reconciler::wishes::Desires;
 use crate::cli::status::{is_alive, peek};
 use crate::cli::{orphans, reading};
 use crate::exit::Failure;
+use crate::files;
 use crate::settings::Settings;
 use crate::wire;
 
@@ -167,13 +168,17 @@ impl Place {
 
 /// What a controller with this state and identity would want; why that is not known.
 pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
-    let (own, identity) = (settings.clone(), identity.to_owned());
-    let remembered: Remembered = peek(&state.memory_json());
-    let kept: Kept = peek(&state.book_json());
-    let read = tokio::task::spawn_blocking(move || reading::folder(&own, &own.specs, &identity, kept));
-    let book: SpecBook = match tokio::time::timeout(MANY, read).await {
-        Ok(Ok(Ok(book))) => book,
-        Ok(Ok(Err(_)) | Err(_)) => return Err("the specs cannot be read".to_owned()),
+    let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
+    let read = files::read(move || {
+        let remembered: Remembered = peek(&there.memory_json());
+        let kept: Kept = peek(&there.book_json());
+        let book = reading::folder(&own, &own.specs, &identity, kept)?;
+        Ok((remembered, book, is_alive(&there)))
+    });
+    let (remembered, book, alive): (Remembered, SpecBook, bool) = match tokio::time::timeout(MANY, read).await
+    {
+        Ok(Ok(read)) => read,
+        Ok(Err(_)) => return Err("the specs cannot be read".to_owned()),
         Err(_) => return Err(format!("the specs were not read within {} s", MANY.as_secs())),
     };
     if let Some(why) = &book.unavailable {
@@ -182,7 +187,7 @@ pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identi
     let standing = remembered.wishes.standing(&book);
     let mut wanted = standing.unwrap_or_else(|| book.environments.clone());
     // What a controller gives its grace is wanted until then; without one nobody counts the time.
-    if !is_alive(state) {
+    if !alive {
         let gone = |env: &EnvName| {
             let file = book.file_of(env);
             file.is_some_and(|(_, entry)| entry.gone_since.is_some())

@@ -1,0 +1,43 @@
+//! What a running controller's probes say: nobody probes anything for a plan.
+
+use argus_core::ident::ContainerId;
+use argus_core::observed::World;
+use argus_core::probe::{Health, HealthBook, Verdict};
+use argus_core::time::Timestamp;
+use argus_crds::status;
+use argus_reconciler::state::StateDir;
+
+use crate::cli::status::{all, is_alive};
+use crate::exit::Failure;
+use crate::files;
+use crate::settings::Settings;
+
+/// The healthy, by the status files; what is not healthy is decided on by who probes it.
+pub(super) async fn told(settings: &Settings, world: &World, now: Timestamp) -> Result<HealthBook, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let well = files::read(move || Ok(well(&state))).await?;
+    let of_this_run = |id: ContainerId| {
+        let facts = world.container(&id)?.facts.as_ref();
+        let health = Health {
+            verdict: Verdict::Healthy,
+            since: now,
+            started_at: facts.and_then(|facts| facts.started_at),
+            ..Health::default()
+        };
+        Some((id, health))
+    };
+    Ok(well.into_iter().filter_map(of_this_run).collect())
+}
+
+fn well(state: &StateDir) -> Vec<ContainerId> {
+    if !is_alive(state) {
+        return Vec::new();
+    }
+    let fresh = all(state).unwrap_or_default().into_iter();
+    let rows = fresh
+        .filter(|status| !status.stale)
+        .flat_map(|status| status.services);
+    rows.filter(|row| row.health == status::Health::Healthy)
+        .filter_map(|row| ContainerId::new(row.container_id?).ok())
+        .collect()
+}

@@ -1,0 +1,201 @@
+//! An error of every code, in a state directory that was laid out by hand, as the real binary tells it: by commands and over MCP.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on ends; so do its helpers"
+)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus};
+use serde_json::{Value, json};
+
+/// The environment that failed for this reason.
+fn named(code: Code) -> String {
+    code.as_str().to_lowercase().replace('_', "-")
+}
+
+fn error(code: Code) -> StructuredError {
+    StructuredError::new(code, format!("{code} in words"))
+        .environment(named(code))
+        .service("api")
+        .details(json!({ "evidence": "x" }))
+        .retry_after(7)
+        .error_id("01M7ZT8NQ3JK5CY13HJAQAYAWR")
+        .timestamp("2026-11-21T19:00:00.000Z")
+        .stage("start")
+        .attempt(2)
+        .container_id("c".repeat(64))
+        .exit_code(3)
+        .tails("out", "err")
+        .revision("a".repeat(64))
+}
+
+fn status(code: Code) -> EnvironmentStatus {
+    EnvironmentStatus {
+        revision: Some("a".repeat(64)),
+        environment: named(code),
+        project: named(code),
+        phase: Phase::Failed,
+        services: vec![ServiceStatus {
+            name: "api".to_owned(),
+            state: ServiceState::Failed,
+            last_error: Some(error(code)),
+            ..ServiceStatus::default()
+        }],
+        errors: vec![error(code)],
+        as_of: "2026-11-21T19:00:00Z".to_owned(),
+        ..EnvironmentStatus::default()
+    }
+}
+
+/// A state directory with one environment a code, and no controller.
+fn home() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("state/environments");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(dir.path().join("specs")).unwrap();
+    for code in Code::ALL {
+        let path = folder.join(named(*code) + ".json");
+        std::fs::write(path, serde_json::to_vec(&status(*code)).unwrap()).unwrap();
+    }
+    dir
+}
+
+fn argus(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argus"));
+    command
+        .env("ARGUS_STATE", home.join("state"))
+        .env("ARGUS_SPECS", home.join("specs"))
+        .env("DOCKER_HOST", "unix:///nowhere.sock")
+        .env("NO_COLOR", "1")
+        .current_dir(home)
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(home: &Path, words: &[&str]) -> Output {
+    argus(home).args(words).output().unwrap()
+}
+
+/// It is as the file in `crds/` says.
+fn published(schema: &str, told: &Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crds").join(schema);
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    jsonschema::validate(&schema, told).unwrap_or_else(|why| panic!("{why}: {told:#}"));
+}
+
+/// A document among other words: programs read from its first line on.
+fn document(bytes: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    let at = text.lines().position(|line| line == "{");
+    let lines: Vec<&str> = text.lines().skip(at.unwrap_or(0)).collect();
+    serde_json::from_str(&lines.join("\n")).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+#[test]
+fn commands_tell_an_error_of_every_code_whole() {
+    let home = home();
+    for code in Code::ALL {
+        let (env, error) = (named(*code), json!(error(*code)));
+        for verb in ["get", "describe"] {
+            let output = run(home.path(), &[verb, &env, "-o", "json"]);
+            let told = document(&output.stdout);
+            published("status.schema.json", &told);
+            assert_eq!(told["errors"][0], error, "{verb} {env}");
+            assert_eq!(told["services"][0]["lastError"], error, "{verb} {env}");
+        }
+        let output = run(home.path(), &["why", &env, "-o", "json"]);
+        let told = document(&output.stdout)["chains"].to_string();
+        assert!(told.contains(code.as_str()), "{told}");
+        // As the error of a command.
+        let output = run(home.path(), &["wait", &env, "--timeout", "1s", "-o", "json"]);
+        let told = document(&output.stderr);
+        published("error.schema.json", &told);
+        assert_eq!(output.status.code(), Some(6), "{told:#}");
+        let words = told["message"].as_str().unwrap();
+        assert!(words.ends_with(error["message"].as_str().unwrap()), "{words}");
+        let mut same = told.clone();
+        same["message"] = error["message"].clone();
+        assert_eq!(same, error);
+        // Its meaning is there, too.
+        let output = run(home.path(), &["explain", code.as_str(), "-o", "json"]);
+        assert_eq!(document(&output.stdout)["code"], code.as_str());
+    }
+}
+
+#[test]
+fn an_error_that_arises_in_a_command_has_its_identity_and_its_time() {
+    let home = home();
+    let output = run(home.path(), &["get", "nobody", "-o", "json"]);
+    let told = document(&output.stderr);
+    published("error.schema.json", &told);
+    assert_eq!(told["errorId"].as_str().map(str::len), Some(26), "{told:#}");
+    assert!(told["timestamp"].is_string(), "{told:#}");
+    assert!(
+        told["details"]["hint"]
+            .as_str()
+            .is_some_and(|hint| hint.contains("argus get")),
+        "{told:#}"
+    );
+}
+
+#[test]
+fn an_agent_is_told_an_error_of_every_code_whole() {
+    let home = home();
+    let mut child = argus(home.path())
+        .arg("mcp")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ask = |id: usize, method: &str, params: &Value| -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writeln!(stdin, "{request}").unwrap();
+        loop {
+            let line = lines.next().expect("an answer").unwrap();
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            if answer["id"] == id {
+                return answer;
+            }
+        }
+    };
+    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+    assert!(ask(0, "initialize", &hello)["result"]["serverInfo"].is_object());
+    for (index, code) in Code::ALL.iter().enumerate() {
+        let (env, error) = (named(*code), json!(error(*code)));
+        let arguments = json!({ "environment": env, "detail": "full" });
+        let call = json!({ "name": "argus_status", "arguments": arguments });
+        let answer = ask(3 * index + 1, "tools/call", &call);
+        let told = &answer["result"]["structuredContent"];
+        assert_eq!(told["full"][0]["errors"][0], error, "{answer:#}");
+        let problem = &told["environments"][0]["problem"];
+        for key in ["code", "message", "retryable", "retryAfter", "exitCode"] {
+            assert_eq!(problem[key], error[key], "{key}: {problem:#}");
+        }
+        let uri = json!({ "uri": format!("argus://environments/{env}") });
+        let read = ask(3 * index + 2, "resources/read", &uri);
+        let document = read["result"]["contents"][0]["text"].as_str().unwrap();
+        let document: Value = serde_json::from_str(document).unwrap();
+        published("status.schema.json", &document);
+        assert_eq!(document["errors"][0], error);
+        // What needs a controller is an error itself, as everywhere.
+        let retry = json!({ "name": "argus_retry", "arguments": { "environment": env } });
+        let answer = ask(3 * index + 3, "tools/call", &retry);
+        assert_eq!(answer["result"]["isError"], true, "{answer:#}");
+        let told = &answer["result"]["structuredContent"];
+        published("error.schema.json", told);
+        assert!(
+            told["errorId"].is_string() && told["timestamp"].is_string(),
+            "{told:#}"
+        );
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}

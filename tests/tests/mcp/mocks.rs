@@ -1,0 +1,104 @@
+//! What a mock was asked is told alike by a command, over HTTP and to agents.
+
+use std::process::Stdio;
+
+use argus_tests::http;
+use argus_tests::stage::LIMIT;
+use serde_json::{Value, json};
+
+use crate::agent::{Over, Stage, error, told};
+
+const SPEC: &str = r#"version: "1"
+project: { name: asked-mock }
+services:
+  web:
+    image: busybox:local
+    command: ["sh", "-c", "exec sleep 3600"]
+    container: { name: asked-mock-web }
+mocks:
+  payments:
+    port: 18650
+    containerPort: 8080
+    routes:
+      - { method: POST, path: "/charges", response: { status: 201, body: { id: 7 } } }
+"#;
+
+/// Asks the mock from inside the engine's namespace.
+fn ask(stage: &Stage, path: &str, body: &str) {
+    let mut client = stage.engine.command_in_netns("busybox");
+    let url = format!("http://127.0.0.1:18650{path}");
+    client
+        .args(["wget", "-q", "-O", "-", "--post-data", body, &url])
+        .stderr(Stdio::null());
+    drop(client.output().expect("a client"));
+}
+
+#[test]
+fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
+    let stage = Stage::start();
+    stage.argus.write_spec("e2e.yaml", SPEC);
+    let of_mock = json!({ "environment": "asked-mock", "mock": "payments" });
+    stage.argus.wait_ready("asked-mock", LIMIT);
+    for number in 0..5 {
+        ask(&stage, "/charges", &format!("number={number}&password=pw-7777"));
+    }
+    ask(&stage, "/nowhere", "x");
+
+    let output = stage
+        .argus
+        .cli(&["mock", "requests", "asked-mock", "payments", "-o", "json"]);
+    let by_command: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let all = by_command["requests"].as_array().expect("a list");
+    assert_eq!(all.len(), 6, "{by_command:#}");
+    assert_eq!(
+        (&all[0]["path"], &all[0]["status"], &all[0]["matched"]),
+        (&json!("/charges"), &json!(201), &json!("routes[0] POST /charges"))
+    );
+    assert_eq!(all[5]["matched"], Value::Null);
+    assert!(!by_command.to_string().contains("pw-7777"), "{by_command:#}");
+
+    let socket = stage.argus.state.join("private/argus.sock");
+    let get = |path: &str| {
+        let path = format!("/api/v1/environments/asked-mock/mocks/{path}");
+        http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("an answer")
+    };
+    assert_eq!(get("payments/requests").json(), by_command);
+    let last = get("payments/requests?tail=2").json();
+    assert_eq!(last["requests"].as_array().map(Vec::len), Some(2), "{last:#}");
+    assert_eq!(last["requests"][1], all[5]);
+    for (path, status) in [
+        ("nobody/requests", 404),
+        ("web/requests", 409),
+        ("payments/requests?tail=x", 400),
+    ] {
+        let answer = get(path);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.json()["errorId"].is_string(), "{answer:?}");
+    }
+
+    let result = stage.call(Over::Http, "argus_mock_requests", &of_mock);
+    let asked = told(&result);
+    let rows = asked["requests"].as_array().expect("a list");
+    assert_eq!((&asked["total"], rows.len()), (&json!(6), 6), "{asked:#}");
+    assert_eq!(rows[0]["matched"], all[0]["matched"], "{asked:#}");
+    assert!(
+        rows[0]["body"].is_string() && rows[0].get("headers").is_none(),
+        "{asked:#}"
+    );
+    assert_eq!(asked["nextSteps"][0]["tool"], "argus_explain", "{asked:#}");
+    let words = result["content"][0]["text"].to_string();
+    assert!(
+        words.contains("POST /nowhere") && words.contains("nothing matched"),
+        "{words}"
+    );
+    // A mock that is gone says nothing, and that is said.
+    assert!(stage.argus.cli(&["hold", "asked-mock"]).status.success());
+    stage
+        .engine
+        .docker_ok(&["stop", "-t", "0", "asked-mock-mock-payments"]);
+    let gone = stage.call(Over::Http, "argus_mock_requests", &of_mock);
+    let code = error(&gone)["code"].as_str();
+    // With its container its port is gone as well.
+    let said = ["CONNECTION_LOST", "PREREQ_MISSING"].map(Some);
+    assert!(said.contains(&code), "{gone:#}");
+}
