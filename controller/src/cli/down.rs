@@ -26,7 +26,7 @@ pub(crate) struct Down {
     #[arg(long)]
     all: bool,
     /// How long to wait until they are gone
-    #[arg(long, default_value = "120s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
     /// Format
     #[arg(short, long, value_enum)]

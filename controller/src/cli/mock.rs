@@ -144,5 +144,5 @@ fn text(page: &Value) -> String {
                 .to_vec()
         })
         .collect();
-    table::text(HEAD, &rows)
+    table::text(HEAD, &rows, output::width())
 }

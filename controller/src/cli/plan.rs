@@ -11,7 +11,6 @@ use argus_core::memory::Memory;
 use argus_core::observed::World;
 use argus_core::plan::{self as core, Subject};
 use argus_core::preflight::Survey;
-use argus_core::probe::HealthBook;
 use argus_core::secrets::Secrets;
 use argus_core::status::words;
 use argus_crds::complaint;
@@ -27,9 +26,12 @@ use super::engine::{self, Eyes};
 use super::output::{self, Format};
 use super::reading;
 use super::status::{self, peek};
+use super::table;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::wire;
+
+mod health;
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
@@ -82,7 +84,7 @@ impl Plan {
             Format::Json => output::json(&value(&roads))?,
             Format::Yaml => output::yaml(&value(&roads))?,
             Format::Name => output::data(&output::lines(roads.keys()))?,
-            Format::Table | Format::Wide => output::data(&text(&roads))?,
+            Format::Table | Format::Wide => output::data(&table::prose(&text(&roads), output::width()))?,
         }
         Ok(if refused { Exit::Refused } else { Exit::Done })
     }
@@ -129,7 +131,10 @@ async fn roads(
     remembered: Remembered,
 ) -> Result<Roads, Failure> {
     let docker = wire::docker(settings)?;
-    let world = Eyes::open(&docker, None).await?.world;
+    let mut eyes = Eyes::open(&docker, None).await?;
+    // A list does not tell how a container ended: what follows from that is not to be guessed.
+    eyes.inspect().await?;
+    let world = eyes.world;
     let leases = engine::leases(&docker, &site, &StateDir::at(settings.state.clone())).await?;
     let survey = Survey {
         ground: docker.survey().await,
@@ -146,7 +151,7 @@ async fn roads(
     };
     specs.retain(|env, accepted| !is_down(env, accepted));
     let (brain, now) = (Brain::new(site, memory), clock::now());
-    let health = HealthBook::new();
+    let health = health::told(&StateDir::at(settings.state.clone()), &world)?;
     let inputs = Inputs {
         orders: &remembered.wishes.orders,
         leases: &leases,
@@ -170,6 +175,8 @@ async fn roads(
             )
         })
         .collect();
+    // Who is only seen, and not to be changed, is nobody's plan.
+    roads.retain(|env, road| specs.contains_key(env) || !road.plan.is_settled());
     for step in core::forecast::forecast(brain, &specs, &world, &health, &leases, now) {
         if let Some(env) = whose(&step.subject, &specs, &world) {
             roads.entry(env).or_default().steps.push(step);

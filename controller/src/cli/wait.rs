@@ -29,7 +29,7 @@ pub(crate) struct Wait {
     #[arg(long = "for", value_enum, default_value = "ready")]
     goal: Goal,
     /// How long
-    #[arg(long, default_value = "120s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
     /// Format
     #[arg(short, long, value_enum)]
