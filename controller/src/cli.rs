@@ -29,6 +29,8 @@ mod mcp;
 mod mock;
 pub(crate) mod orphans;
 pub(crate) mod output;
+#[cfg(test)]
+mod pages;
 mod plan;
 pub(crate) mod preflight;
 mod probe;

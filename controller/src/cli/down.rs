@@ -89,7 +89,7 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
         let message = "the engine does not answer; what was asked for is done when it is back";
         return Err(Failure::of(Code::DockerUnavailable, message));
     }
-    wait::until(state, Some(names), Goal::Gone, timeout)
+    wait::until(state, Some(names), Goal::Gone, timeout, |_| {})
         .await
         .map(drop)
 }

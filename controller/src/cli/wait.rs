@@ -12,6 +12,8 @@ use super::get::{stamp, waits};
 use super::output::{self, Format};
 use super::status;
 use crate::exit::{Exit, Failure};
+use crate::live::screen::Screen;
+use crate::live::works::{self, Paced};
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// How often the files are looked at: a look is a stat a file.
@@ -55,7 +57,23 @@ impl Wait {
         } else {
             Some(self.environments.as_slice())
         };
-        let reached = super::block_on(until(&state, which, self.goal, self.timeout))?;
+        let (screen, mut paced) = (Screen::of_terminal(), Paced::default());
+        let show = |all: &[Seen]| {
+            let works = works::of(all.iter().filter_map(|(_, status)| status.as_ref()));
+            match &screen {
+                Some(screen) => screen.draw(works::bars(&works, screen.width())),
+                None => paced
+                    .news(&works, clock::now())
+                    .iter()
+                    .for_each(|line| output::note(line)),
+            }
+        };
+        let reached = super::block_on(until(&state, which, self.goal, self.timeout, show));
+        // What was under way is over, or is nobody's any more who waits here.
+        if let Some(screen) = &screen {
+            screen.draw(Vec::new());
+        }
+        let reached = reached?;
         for status in reached {
             match self.output {
                 Some(Format::Json) => output::json(&status)?,
@@ -77,12 +95,16 @@ impl Wait {
     }
 }
 
-/// Waits until all of `which` (or every environment) is there; ends early where one is given up.
+/// An environment, and its status where it has one.
+pub(crate) type Seen = (String, Option<EnvironmentStatus>);
+
+/// Waits until all of `which` (or every environment) is there; ends early where one is given up. What is seen is shown as it changes.
 pub(crate) async fn until(
     state: &StateDir,
     which: Option<&[String]>,
     goal: Goal,
     timeout: Duration,
+    mut show: impl FnMut(&[Seen]),
 ) -> Result<Vec<EnvironmentStatus>, Failure> {
     let deadline = clock::now() + timeout;
     let mut seen = None;
@@ -95,6 +117,7 @@ pub(crate) async fn until(
                 .iter()
                 .map(|name| Ok((name.clone(), status::one(state, name)?)))
                 .collect::<Result<Vec<_>, Failure>>()?;
+            show(&statuses);
             if goal == Goal::Ready {
                 statuses
                     .iter()
