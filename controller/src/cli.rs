@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
-use crate::settings::{Colour, Options};
+use crate::settings::Options;
 
 pub(crate) mod breaker;
 mod completions;
@@ -29,6 +29,8 @@ mod mcp;
 pub(crate) mod mock;
 pub(crate) mod orphans;
 pub(crate) mod output;
+#[cfg(test)]
+mod pages;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 mod probe;
@@ -45,6 +47,7 @@ pub(crate) mod target;
 pub(crate) mod tell;
 pub(crate) mod test;
 mod top;
+mod usage;
 pub(crate) mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;
@@ -133,7 +136,7 @@ enum Verb {
     Completions(completions::Completions),
     /// Write manual pages, or print that of `argus`
     Man(man::Man),
-    /// Serve one mock, as the containers of mocks do
+    /// Show what a mock was asked, or serve one
     Mock(mock::Mock),
     /// What a helper container sees from where it is
     #[command(hide = true)]
@@ -147,22 +150,9 @@ enum Verb {
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version go to stdout; whoever closed it has seen enough.
-            let _ignored = error.print();
-            return if error.use_stderr() {
-                Exit::Usage.into()
-            } else {
-                Exit::Done.into()
-            };
-        }
+        Err(error) => return usage::end(&error, &Cli::command()).into(),
     };
-    match cli.options.color {
-        Colour::Auto => anstream::ColorChoice::Auto,
-        Colour::Always => anstream::ColorChoice::Always,
-        Colour::Never => anstream::ColorChoice::Never,
-    }
-    .write_global();
+    cli.options.color.choose();
     let json = cli.verb.wants_json();
     match carry_out(cli) {
         Ok(exit) => exit.into(),
@@ -268,10 +258,8 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::error::ActionId;
-    use clap::CommandFactory;
-
     use super::*;
+    use argus_crds::error::ActionId;
 
     #[test]
     fn the_command_line_is_sound() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_reconciler::clock;
 use tokio::sync::watch;
 
 use crate::cli::output;
@@ -11,23 +12,27 @@ use crate::view::Shown;
 mod lines;
 pub(crate) mod screen;
 mod table;
+pub(crate) mod works;
 
 use lines::Lines;
 use screen::Screen;
+use works::Paced;
 
 /// The table is drawn at most this often.
 const FRAME: Duration = Duration::from_millis(80);
 
 /// Shows what is new until the controller is gone.
 pub(crate) async fn show(mut shown: watch::Receiver<Arc<Shown>>, screen: Option<Screen>, note: String) {
-    let mut lines = Lines::default();
+    let (mut lines, mut paced) = (Lines::default(), Paced::default());
     loop {
         let now = shown.borrow_and_update().clone();
         if let Some(screen) = &screen {
             screen.draw(table::draw(&now, &note, screen.width()));
             tokio::time::sleep(FRAME).await;
         } else {
-            let news = output::lines(lines.news(&now));
+            let works = works::of(now.environments.values());
+            let went_on = paced.news(&works, clock::now());
+            let news = output::lines(lines.news(&now).into_iter().chain(went_on));
             // Whoever closed our output has seen enough; the controller works on.
             if !news.is_empty() && output::data(&news).is_err() {
                 return;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use argus_crds::error::Code;
 use clap::{Args, ValueEnum};
@@ -12,6 +13,11 @@ use crate::exit::{Exit, Failure};
 
 /// Where Prometheus and agents find a controller.
 const PORT: u16 = 9470;
+
+/// A span of time, as people write it.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "write `500ms`, `30s`, `10m` or `1h30m`".to_owned())
+}
 
 /// Options that every command takes.
 #[derive(Debug, Clone, Default, Args)]
@@ -137,6 +143,18 @@ pub(crate) enum Colour {
     Always,
     /// Never.
     Never,
+}
+
+impl Colour {
+    /// Takes it for all that is written from here on.
+    pub(crate) fn choose(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
 }
 
 /// `argus.toml`.

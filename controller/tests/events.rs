@@ -85,11 +85,11 @@ fn what_happened_is_told_a_line_each_and_chosen_by_environment_name_and_time() {
     assert_eq!(
         all,
         "\
-AT                         ENVIRONMENT   EVENT             SUBJECT      WHAT
-2026-01-01T00:00:00.000Z   -             start             controller   argus 0.1.0; the run before ended cleanly
-2026-01-01T00:00:00.000Z   shop          intent            shop/web     start-container `0123456789ab` (ready)
-2026-01-01T00:00:00.000Z   shop          result            shop/web     start-container failed after 12 ms: PORT_CONFLICT
-2126-01-01T00:00:00.000Z   other         restart_attempt   other/api    started again: CONTAINER_CRASH; 2 in all
+AT                     EVENT             SUBJECT      WHAT
+2026-01-01T00:00:00Z   start             controller   argus 0.1.0; the run before ended cleanly
+2026-01-01T00:00:00Z   intent            shop/web     start-container `0123456789ab` (ready)
+2026-01-01T00:00:00Z   result            shop/web     start-container failed after 12 ms: PORT_CONFLICT
+2126-01-01T00:00:00Z   restart_attempt   other/api    started again: CONTAINER_CRASH; 2 in all
 "
     );
     for (args, names) in [

@@ -21,6 +21,7 @@ pub mod prometheus;
 pub mod proxy;
 pub mod registry;
 pub mod stage;
+pub mod terminal;
 pub mod wait;
 
 pub use controller::{Controller, RunOptions};
@@ -28,3 +29,4 @@ pub use engine::{Options, PrivateEngine};
 pub use holder::Holder;
 pub use proxy::Proxy;
 pub use registry::Registry;
+pub use terminal::Terminal;

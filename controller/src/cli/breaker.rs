@@ -16,9 +16,9 @@ const HEAD: &[&str] = &[
     "BREAKER",
     "STATE",
     "FAILURES",
-    "OPENED",
-    "RETRY-AT",
-    "LAST-FAILURE",
+    "OPENINGS",
+    "RETRY AT",
+    "LAST FAILURE",
 ];
 
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ impl Which {
             Some(Format::Name) => output::data(&output::lines(breakers.into_iter().map(|(name, _)| name)))?,
             Some(Format::Table | Format::Wide) | None => {
                 let rows: Vec<_> = breakers.iter().map(row).collect();
-                output::data(&table::text(HEAD, &rows))?;
+                output::data(&table::text(HEAD, &rows, output::width()))?;
             }
         }
         Ok(Exit::Done)
@@ -146,7 +146,7 @@ fn row((name, breaker): &(String, BreakerStatus)) -> Vec<String> {
         name.clone(),
         state.to_owned(),
         breaker.failures.to_string(),
-        format!("{}x", breaker.openings),
+        breaker.openings.to_string(),
         breaker.retry_at.clone().unwrap_or_default(),
         breaker.last_failure.clone().unwrap_or_default(),
     ]

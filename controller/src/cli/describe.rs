@@ -31,7 +31,7 @@ impl Describe {
             Format::Json => output::json(&status)?,
             Format::Yaml => output::yaml(&status)?,
             Format::Name => output::data(&format!("{}\n", status.environment))?,
-            Format::Table | Format::Wide => output::data(&text(&status))?,
+            Format::Table | Format::Wide => output::data(&table::prose(&text(&status), output::width()))?,
         }
         Ok(Exit::Done)
     }
@@ -82,6 +82,11 @@ fn text(status: &EnvironmentStatus) -> String {
     text
 }
 
+/// What a section leaves of the terminal's columns.
+fn inner() -> Option<usize> {
+    output::width().map(|width| width.saturating_sub(2))
+}
+
 fn section(text: &mut String, name: &str, body: &str) {
     if body.is_empty() {
         return;
@@ -105,12 +110,12 @@ fn conditions(status: &EnvironmentStatus) -> String {
                 output::yellow(word)
             },
             condition.reason.clone(),
-            condition.last_transition_time.clone(),
+            status::to_the_second(&condition.last_transition_time),
             condition.message.clone(),
         ]
     };
     let rows: Vec<_> = status.conditions.iter().map(row).collect();
-    table::text(&["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"], &rows)
+    table::text(&["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"], &rows, inner())
 }
 
 fn services(services: &[ServiceStatus]) -> String {
@@ -148,6 +153,7 @@ fn services(services: &[ServiceStatus]) -> String {
             "WAITS FOR",
         ],
         &rows,
+        inner(),
     )
 }
 

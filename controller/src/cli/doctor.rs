@@ -158,12 +158,12 @@ fn text(findings: &[Finding]) -> String {
         vec![
             gravity,
             one.place.clone(),
-            one.message.clone(),
             code.unwrap_or_default(),
+            one.message.clone(),
         ]
     };
     let rows: Vec<_> = findings.iter().map(row).collect();
-    let mut lines = table::lines(HEAD, &rows);
+    let mut lines = table::fitted(HEAD, &rows, output::width());
     let mut said = std::collections::BTreeSet::new();
     let hints = findings.iter().flat_map(|one| &one.remedies);
     for hint in hints.filter(|hint| said.insert(hint.as_str())) {

@@ -26,7 +26,7 @@ pub(crate) struct Down {
     #[arg(long)]
     all: bool,
     /// How long to wait until they are gone
-    #[arg(long, default_value = "120s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
     /// Format
     #[arg(short, long, value_enum)]
@@ -89,7 +89,7 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
         let message = "the engine does not answer; what was asked for is done when it is back";
         return Err(Failure::of(Code::DockerUnavailable, message));
     }
-    wait::until(state, Some(names), Goal::Gone, timeout)
+    wait::until(state, Some(names), Goal::Gone, timeout, |_| {})
         .await
         .map(drop)
 }

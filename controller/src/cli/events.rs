@@ -23,8 +23,9 @@ use words::Words;
 
 /// How often the journal is looked at with `--follow`.
 const LOOK: Duration = Duration::from_millis(100);
-const HEAD: &[&str] = &["AT", "ENVIRONMENT", "EVENT", "SUBJECT", "WHAT"];
-const WIDE: &[&str] = &["AT", "ENVIRONMENT", "EVENT", "SUBJECT", "WHAT", "NUMBER", "RUN"];
+/// Subjects begin with the name of their environment.
+const HEAD: &[&str] = &["AT", "EVENT", "SUBJECT", "WHAT"];
+const WIDE: &[&str] = &["AT", "ENVIRONMENT", "EVENT", "SUBJECT", "NUMBER", "RUN", "WHAT"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Events {
@@ -34,7 +35,7 @@ pub(crate) struct Events {
     #[arg(short, long)]
     follow: bool,
     /// Only what happened in this time up to now, as in `10m`
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::settings::span)]
     since: Option<Duration>,
     /// Only events of these names, with commas between them, as in `restart_attempt,error`
     #[arg(long = "type", value_name = "NAME", value_delimiter = ',', value_parser = Record::known_name)]
@@ -173,7 +174,9 @@ impl Screen {
                 if !std::mem::replace(&mut self.headed, true) {
                     rows.insert(0, head.iter().map(|&text| text.to_owned()).collect());
                 }
-                output::data(&output::lines(self.columns.lines(&rows)))
+                output::data(&output::lines(
+                    self.columns.lines(&rows, output::width().filter(|_| !wide)),
+                ))
             }
         }
     }
@@ -181,18 +184,13 @@ impl Screen {
 
 fn row(event: &Event, wide: bool) -> Vec<String> {
     let record = &event.record;
-    let of = record.environment().map(ToString::to_string);
-    let mut cells = vec![
-        record.at.clone(),
-        of.unwrap_or_default(),
-        words::coloured(record),
-        event.subject.clone(),
-        event.what.clone(),
-    ];
-    if wide {
-        cells.extend([record.seq.to_string(), record.run.clone()]);
+    let (name, subject, what) = (words::coloured(record), event.subject.clone(), event.what.clone());
+    if !wide {
+        return vec![status::to_the_second(&record.at), name, subject, what];
     }
-    cells
+    let of = record.environment().map(ToString::to_string).unwrap_or_default();
+    let (number, run) = (record.seq.to_string(), record.run.clone());
+    vec![record.at.clone(), of, name, subject, number, run, what]
 }
 
 /// The record as it stands in the journal, with its name.

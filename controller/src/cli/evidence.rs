@@ -138,7 +138,7 @@ impl Evidence {
                     .iter()
                     .map(|(kept, ending)| cells(kept, ending.as_ref()))
                     .collect();
-                output::data(&table::text(LIST, &rows))
+                output::data(&table::text(LIST, &rows, output::width()))
             }
         }
     }

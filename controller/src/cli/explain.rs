@@ -31,7 +31,9 @@ impl Explain {
                     Format::Json => output::json(&value(code))?,
                     Format::Yaml => output::yaml(&value(code))?,
                     Format::Name => output::data(&format!("{code}\n"))?,
-                    Format::Table | Format::Wide => output::data(&page(code))?,
+                    Format::Table | Format::Wide => {
+                        output::data(&table::prose(&page(code), output::width()))?;
+                    }
                 }
             }
             None => match format {
@@ -41,7 +43,7 @@ impl Explain {
                 Format::Table | Format::Wide => {
                     let row = |code: &Code| vec![code.to_string(), code.about().summary.to_owned()];
                     let rows: Vec<_> = Code::ALL.iter().map(row).collect();
-                    output::data(&table::text(&["CODE", "MEANS"], &rows))?;
+                    output::data(&table::text(&["CODE", "MEANS"], &rows, output::width()))?;
                 }
             },
         }
@@ -136,3 +138,6 @@ fn wrapped(text: &str) -> String {
     }
     lines.join("\n")
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,7 +95,9 @@ impl Get {
 
     fn print(&self, head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
         let skip = usize::from(self.no_headers);
-        output::data(&output::lines(table::lines(head, rows).iter().skip(skip)))
+        // Who asks for wide lines gets them, as from `kubectl`.
+        let width = output::width().filter(|_| self.output != Some(Format::Wide));
+        output::data(&output::lines(table::fitted(head, rows, width).iter().skip(skip)))
     }
 }
 

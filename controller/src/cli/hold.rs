@@ -16,7 +16,7 @@ pub(crate) struct Hold {
     /// Environment, or ENVIRONMENT/SERVICE
     target: String,
     /// End the hold by itself after this
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::settings::span)]
     span: Option<Duration>,
     /// Why, for whoever reads the status
     #[arg(long, default_value = "")]

@@ -102,7 +102,7 @@ fn list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
                 ]
             };
             let rows: Vec<_> = all.iter().map(row).collect();
-            output::data(&output::lines(table::lines(HEAD, &rows)))
+            output::data(&output::lines(table::fitted(HEAD, &rows, output::width())))
         }
     }
 }
@@ -167,6 +167,6 @@ pub(crate) fn told(incident: &Incident) -> String {
     };
     let rows: Vec<_> = incident.open_intents.iter().map(row).collect();
     text.push('\n');
-    text.push_str(&output::lines(table::lines(INTENTS, &rows)));
+    text.push_str(&output::lines(table::fitted(INTENTS, &rows, output::width())));
     text
 }

@@ -185,5 +185,5 @@ fn text(page: &Asked) -> String {
             ]
         })
         .collect();
-    table::text(HEAD, &rows)
+    table::text(HEAD, &rows, output::width())
 }

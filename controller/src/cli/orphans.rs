@@ -18,6 +18,9 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 mod alone;
 
+const HEAD: &[&str] = &["KIND", "NAME", "PROJECT", "RESULT", "WHY"];
+const WIDE: &[&str] = &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "WHY"];
+
 /// How often the controller's status is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -30,7 +33,7 @@ pub(crate) struct Orphans {
     #[arg(long, value_name = "NAME")]
     project: Vec<String>,
     /// How long to wait until they are gone
-    #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "60s", value_parser = crate::settings::span)]
     timeout: Duration,
     /// Format
     #[arg(short, long, value_enum)]
@@ -155,21 +158,17 @@ fn show(found: &[Orphan], format: Option<Format>) -> Result<(), Failure> {
             Ok(())
         }
         Some(Format::Table | Format::Wide) | None => {
-            let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-            let rows = found.iter().map(|orphan| {
-                vec![
-                    orphan.kind.clone(),
-                    orphan.name.clone(),
-                    text(&orphan.project),
-                    text(&orphan.controller),
-                    orphan.result.clone(),
-                    orphan.message.clone().unwrap_or_default(),
-                ]
-            });
-            output::data(&table::text(
-                &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "WHY"],
-                &rows.collect::<Vec<_>>(),
-            ))
+            let wide = format == Some(Format::Wide);
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let row = |orphan: &Orphan| {
+                let mut cells = vec![orphan.kind.clone(), orphan.name.clone(), text(&orphan.project)];
+                cells.extend(wide.then(|| text(&orphan.controller)));
+                cells.extend([orphan.result.clone(), text(&orphan.message)]);
+                cells
+            };
+            let rows: Vec<_> = found.iter().map(row).collect();
+            let width = output::width().filter(|_| !wide);
+            output::data(&table::text(if wide { WIDE } else { HEAD }, &rows, width))
         }
     }
 }

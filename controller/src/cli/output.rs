@@ -97,6 +97,14 @@ fn styled(colour: AnsiColor, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// Columns of the terminal that data goes to; `None` where it goes elsewhere, and lines may be of any length.
+pub(crate) fn width() -> Option<usize> {
+    let term = console::Term::stdout();
+    // A terminal that does not tell its size has 0 columns.
+    let columns = term.is_term().then(|| usize::from(term.size().1));
+    columns.filter(|columns| *columns > 0)
+}
+
 /// Each on a line of its own.
 pub(crate) fn lines<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let lines: Vec<String> = items.into_iter().map(|item| item.to_string() + "\n").collect();

@@ -31,6 +31,7 @@ use super::engine::{self, Eyes};
 use super::output::{self, Format};
 use super::reading;
 use super::status::{self, peek};
+use super::table;
 use crate::exit::{Exit, Failure};
 use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
@@ -75,7 +76,7 @@ impl Plan {
             Format::Json => output::json(&value(&roads))?,
             Format::Yaml => output::yaml(&value(&roads))?,
             Format::Name => output::data(&output::lines(roads.keys()))?,
-            Format::Table | Format::Wide => output::data(&text(&roads))?,
+            Format::Table | Format::Wide => output::data(&table::prose(&text(&roads), output::width()))?,
         }
         Ok(if refused { Exit::Refused } else { Exit::Done })
     }
@@ -164,7 +165,10 @@ async fn roads(
     remembered: Remembered,
 ) -> Result<Roads, Failure> {
     let docker = wire::docker(settings)?;
-    let world = Eyes::open(&docker, None).await?.world;
+    let mut eyes = Eyes::open(&docker, None).await?;
+    // A list does not tell how a container ended: what follows from that is not to be guessed.
+    eyes.inspect().await?;
+    let world = eyes.world;
     let leases = engine::leases(&docker, &site, &StateDir::at(settings.state.clone())).await?;
     let survey = Survey {
         ground: docker.survey().await,
@@ -205,6 +209,8 @@ async fn roads(
             )
         })
         .collect();
+    // Who is only seen, and not to be changed, is nobody's plan.
+    roads.retain(|env, road| specs.contains_key(env) || !road.plan.is_settled());
     for step in core::forecast::forecast(brain, &specs, &world, &health, &leases, now) {
         if let Some(env) = whose(&step.subject, &specs, &world) {
             roads.entry(env).or_default().steps.push(step);

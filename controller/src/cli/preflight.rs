@@ -42,7 +42,7 @@ impl Preflight {
             Format::Json => output::json(&found)?,
             Format::Yaml => output::yaml(&found)?,
             Format::Name => output::data(&output::lines(failed(&found.checks).map(|check| check.name)))?,
-            Format::Table | Format::Wide => output::data(&text(&found))?,
+            Format::Table | Format::Wide => output::data(&table::prose(&text(&found), output::width()))?,
         }
         Ok(exit(&found))
     }
@@ -119,7 +119,7 @@ fn text(found: &PreflightReport) -> String {
         .flat_map(|code| output::hints(&StructuredError::new(code, "")))
         .collect();
     if found.fixed.is_empty() && warns_of_orphans(&found.checks) {
-        hints.push("`argus preflight --fix` removes them".to_owned());
+        hints.push("`argus preflight --fix` removes those of projects whose specs are held here; `argus orphans` lists all".to_owned());
     }
     lines.extend(
         hints
@@ -135,13 +135,14 @@ fn rows(checks: &[PreflightCheck]) -> Vec<String> {
         vec![
             check.name.to_string(),
             result(check.result),
-            check.message.clone(),
             code,
+            check.message.clone(),
         ]
     };
-    table::lines(
-        &["CHECK", "RESULT", "FOUND", "CODE"],
+    table::fitted(
+        &["CHECK", "RESULT", "CODE", "FOUND"],
         &checks.iter().map(row).collect::<Vec<_>>(),
+        output::width(),
     )
 }
 

@@ -171,7 +171,7 @@ fn text(found: &Found) -> String {
     let images = if rows.is_empty() {
         String::new()
     } else {
-        table::text(&["IMAGE", "BUILT AS", "CREATED"], &rows) + "\n"
+        table::text(&["IMAGE", "BUILT AS", "CREATED"], &rows, output::width()) + "\n"
     };
     format!(
         "{images}{} that newer builds followed: {}\nbuilder's cache that nothing uses: {}\n",

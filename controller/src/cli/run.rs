@@ -52,10 +52,7 @@ impl Default for Times {
 fn bounded(text: &str) -> Result<Duration, String> {
     // A bare number is taken for seconds: in variables people leave the unit out.
     let seconds = text.parse().map(Duration::from_secs).ok();
-    let span = seconds.map_or_else(
-        || humantime::parse_duration(text).map_err(|error| error.to_string()),
-        Ok,
-    )?;
+    let span = seconds.map_or_else(|| crate::settings::span(text), Ok)?;
     let good = span > Duration::ZERO && span <= Duration::from_secs(24 * 3600);
     if good {
         Ok(span)

@@ -92,6 +92,13 @@ pub(crate) fn peek<T: Default + DeserializeOwned>(path: &Path) -> T {
         .unwrap_or_default()
 }
 
+/// `2026-01-01T00:00:00Z` of a time that is told more exactly: in a table that is enough.
+pub(crate) fn to_the_second(at: &str) -> String {
+    const SECOND: usize = "2026-01-01T00:00:00".len();
+    at.get(..SECOND)
+        .map_or_else(|| at.to_owned(), |at| format!("{at}Z"))
+}
+
 /// The statuses of all environments.
 pub(crate) fn all(state: &StateDir) -> Result<Vec<EnvironmentStatus>, Failure> {
     let mut statuses = Vec::new();

@@ -34,7 +34,7 @@ struct Begin {
     #[arg(long, value_name = "NAME")]
     case: String,
     /// How long it may take; then it counts as ended
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::span)]
     ttl: Duration,
     /// Format
     #[arg(short, long, value_enum)]

@@ -44,32 +44,40 @@ impl Top {
         match Screen::of_terminal().filter(|_| !self.once) {
             None => {
                 status::say_if_alone(&state);
-                output::data(&output::lines(self.look(&state)?))?;
+                output::data(&table::prose(
+                    &output::lines(self.look(&state, output::width())?),
+                    output::width(),
+                ))?;
                 Ok(Exit::Done)
             }
             Some(screen) => super::block_on(async {
                 loop {
                     let width = screen.width();
                     let cut = |line: String| console::truncate_str(&line, width, "…").into_owned();
-                    screen.draw(self.look(&state)?.into_iter().map(cut).collect());
+                    screen.draw(self.look(&state, None)?.into_iter().map(cut).collect());
                     tokio::time::sleep(LOOK).await;
                 }
             }),
         }
     }
 
-    fn look(&self, state: &StateDir) -> Result<Vec<String>, Failure> {
+    fn look(&self, state: &StateDir, width: Option<usize>) -> Result<Vec<String>, Failure> {
         let controller = status::controller(state)?;
         let all = match &self.environment {
             // One that goes while it is looked at is no mistake.
             Some(env) => status::one(state, env)?.into_iter().collect(),
             None => status::all(state)?,
         };
-        Ok(lines(controller.as_ref(), status::is_alive(state), &all))
+        Ok(lines(controller.as_ref(), status::is_alive(state), &all, width))
     }
 }
 
-fn lines(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentStatus]) -> Vec<String> {
+fn lines(
+    controller: Option<&ControllerStatus>,
+    alive: bool,
+    all: &[EnvironmentStatus],
+    width: Option<usize>,
+) -> Vec<String> {
     let mut lines = vec![head(controller, alive, all)];
     let errors = controller
         .map(|controller| controller.errors.as_slice())
@@ -120,7 +128,7 @@ fn lines(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentS
         lines.push("no environments".to_owned());
     } else {
         lines.push(String::new());
-        lines.extend(table::lines(HEAD, &rows));
+        lines.extend(table::fitted(HEAD, &rows, width));
     }
     lines
 }
@@ -211,7 +219,7 @@ mod tests {
             ..EnvironmentStatus::default()
         };
         let controller = ControllerStatus::default();
-        let lines: Vec<String> = lines(Some(&controller), true, &[shop])
+        let lines: Vec<String> = lines(Some(&controller), true, &[shop], None)
             .iter()
             .map(|line| console::strip_ansi_codes(line).into_owned())
             .collect();
@@ -225,7 +233,7 @@ mod tests {
                 "              web       Ready   Healthy   2                    -",
             ]
         );
-        let none = super::lines(None, false, &[]);
+        let none = super::lines(None, false, &[], None);
         assert_eq!(
             console::strip_ansi_codes(&none.join("\n")),
             "controller is not running; 0 environments, 0 ready, 0 restarts\nno environments"

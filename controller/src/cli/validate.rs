@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::output::{self, Format};
 use super::reading::{self, Looked};
+use super::table;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -117,7 +118,7 @@ fn show(all: &[Looked]) -> Result<(), Failure> {
                 output::count(errors, "error")
             )
         };
-        output::data(&line)?;
+        output::data(&table::prose(&line, output::width()))?;
     }
     Ok(())
 }

@@ -13,12 +13,14 @@ use super::output::{self, Format};
 use super::{status, tell};
 use crate::exit::{Exit, Failure};
 use crate::files;
+use crate::live::screen::Screen;
+use crate::live::works::{self, Paced};
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// What changes when a status does.
 type Stamp = Vec<(String, Option<std::time::SystemTime>, u64)>;
 /// Statuses by name, as they were at a stamp.
-type News = (Stamp, Vec<(String, Option<EnvironmentStatus>)>);
+type News = (Stamp, Vec<Seen>);
 
 /// How often the files are looked at: a look is a stat a file.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,7 +37,7 @@ pub(crate) struct Wait {
     #[arg(long = "for", value_enum, default_value = "ready")]
     goal: Goal,
     /// How long
-    #[arg(long, default_value = "120s", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
     /// Format
     #[arg(short, long, value_enum)]
@@ -61,13 +63,29 @@ impl Wait {
         } else {
             Some(self.environments.as_slice())
         };
+        let (screen, mut paced) = (Screen::of_terminal(), Paced::default());
+        let show = |all: &[Seen]| {
+            let works = works::of(all.iter().filter_map(|(_, status)| status.as_ref()));
+            match &screen {
+                Some(screen) => screen.draw(works::bars(&works, screen.width())),
+                None => paced
+                    .news(&works, clock::now())
+                    .iter()
+                    .for_each(|line| output::note(line)),
+            }
+        };
         let reached = super::block_on(async {
             if status::is_alive(&state) {
                 // An edit from just now counts. Who may not tell the controller anything waits by the files alone.
                 drop(tell::tell(&state, &Command::Sync).await);
             }
-            until(&state, which, self.goal, self.timeout).await
-        })?;
+            until(&state, which, self.goal, self.timeout, show).await
+        });
+        // What was under way is over, or is nobody's any more who waits here.
+        if let Some(screen) = &screen {
+            screen.draw(Vec::new());
+        }
+        let reached = reached?;
         for status in reached {
             match self.output {
                 Some(Format::Json) => output::json(&status)?,
@@ -89,12 +107,16 @@ impl Wait {
     }
 }
 
-/// Waits until all of `which` (or every environment) is there; ends early where one is given up.
+/// An environment, and its status where it has one.
+pub(crate) type Seen = (String, Option<EnvironmentStatus>);
+
+/// Waits until all of `which` (or every environment) is there; ends early where one is given up. What is seen is shown as it changes.
 pub(crate) async fn until(
     state: &StateDir,
     which: Option<&[String]>,
     goal: Goal,
     timeout: Duration,
+    mut show: impl FnMut(&[Seen]),
 ) -> Result<Vec<EnvironmentStatus>, Failure> {
     let deadline = clock::now() + timeout;
     let mut seen = None;
@@ -102,6 +124,7 @@ pub(crate) async fn until(
     loop {
         let (there, which, before) = (state.clone(), which.map(<[String]>::to_vec), seen.clone());
         if let Some((stamp, statuses)) = files::read(move || news(&there, which, before.as_ref())).await? {
+            show(&statuses);
             if goal == Goal::Ready {
                 statuses
                     .iter()

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::ending::Ending;
 use super::output::{self, Format};
 use super::target::Target;
-use super::{kept, status};
+use super::{kept, status, table};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 use chain::{Chain, Kind, Link};
@@ -76,7 +76,7 @@ impl Why {
                 let names = told.chains.iter().filter_map(|chain| chain.service.as_ref());
                 output::data(&output::lines(names.map(|name| format!("{env}/{name}"))))?;
             }
-            Format::Table | Format::Wide => output::data(&text(&told))?,
+            Format::Table | Format::Wide => output::data(&table::prose(&text(&told), output::width()))?,
         }
         Ok(Exit::Done)
     }

@@ -14,6 +14,7 @@ pub(crate) struct Screen {
 #[derive(Debug)]
 struct Inner {
     term: Term,
+    coloured: bool,
     /// The lines that stand there now.
     shown: Vec<String>,
 }
@@ -25,6 +26,7 @@ impl Screen {
         let both = term.is_term() && Term::stdout().is_term();
         both.then(|| Self {
             inner: Arc::new(Mutex::new(Inner {
+                coloured: anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never,
                 term,
                 shown: Vec::new(),
             })),
@@ -65,6 +67,11 @@ impl Inner {
 
     fn show(&mut self) {
         let text = crate::cli::output::lines(self.visible());
+        let text = if self.coloured {
+            text.into()
+        } else {
+            console::strip_ansi_codes(&text)
+        };
         drop((&self.term).write_all(text.as_bytes()));
         drop(self.term.flush());
     }

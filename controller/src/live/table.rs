@@ -2,6 +2,7 @@
 
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
+use super::works;
 use crate::cli::{output, ports, table};
 use crate::view::Shown;
 
@@ -19,6 +20,7 @@ pub(crate) fn draw(shown: &Shown, note: &str, width: usize) -> Vec<String> {
     } else {
         table::lines(HEAD, &rows)
     };
+    lines.extend(works::bars(&works::of(shown.environments.values()), width));
     lines.extend(
         shown
             .controller

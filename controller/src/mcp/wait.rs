@@ -88,7 +88,7 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
         drop(surface.obey(Command::Sync).await);
         let limit = Duration::from_secs(self.timeout_seconds.min(LONGEST));
         let reached = tokio::select! {
-            reached = wait::until(surface.state(), names.as_deref(), goal, limit) => reached?,
+            reached = wait::until(surface.state(), names.as_deref(), goal, limit, |_| {}) => reached?,
             () = tell(&call, names.as_deref()), if call.is_heard() => Vec::new(),
         };
         let environments: Vec<Brief> = reached.iter().map(Brief::of).collect();

@@ -59,6 +59,15 @@ impl Words {
     }
 }
 
+/// What it was before, where it was anything.
+fn before(from: &str) -> String {
+    if from.is_empty() {
+        String::new()
+    } else {
+        format!("{from} -> ")
+    }
+}
+
 #[allow(clippy::too_many_lines, reason = "one arm a kind of note")]
 fn of_note(note: &Note) -> (String, String) {
     let controller = || "controller".to_owned();
@@ -70,7 +79,7 @@ fn of_note(note: &Note) -> (String, String) {
         Note::Stop => (controller(), "stops; containers keep running".to_owned()),
         Note::Mode { from, to, why } => {
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            (controller(), format!("{from} -> {to}{why}"))
+            (controller(), format!("{}{to}{why}", before(from)))
         }
         Note::Phase {
             environment,
@@ -80,7 +89,7 @@ fn of_note(note: &Note) -> (String, String) {
             ..
         } => {
             let after = after_ms.map(|ms| format!(" after {ms} ms")).unwrap_or_default();
-            (environment.to_string(), format!("{from} -> {to}{after}"))
+            (environment.to_string(), format!("{}{to}{after}", before(from)))
         }
         Note::Error {
             environment,

@@ -116,7 +116,11 @@ impl Report {
         }
         let all = format!("{}/{}", self.recovered, self.total);
         rows.push(vec!["all".to_owned(), all, String::new(), String::new()]);
-        table::text(&["TROUBLE", "RECOVERED", "MEDIAN", "LONGEST"], &rows)
+        table::text(
+            &["TROUBLE", "RECOVERED", "MEDIAN", "LONGEST"],
+            &rows,
+            output::width(),
+        )
     }
 
     /// Success only where everything was whole again.

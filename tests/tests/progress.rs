@@ -1,0 +1,199 @@
+//! What is seen of pulls and builds while they go on: bars on a terminal, a few lines in a log.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use argus_tests::stage::{LIMIT, engine};
+use argus_tests::{PrivateEngine, Registry, Terminal, binary, wait};
+use rustix::process::Signal;
+
+const COLUMNS: u16 = 80;
+
+/// Folders of a controller, and what it is to build: five steps of more than a second, and those that Argus adds.
+fn slow_build(engine: &PrivateEngine, name: &str) -> PathBuf {
+    let home = engine.scratch(name);
+    let context = home.join("environments/app");
+    fs::create_dir_all(&context).expect("a folder");
+    let steps: Vec<String> = (1..=5)
+        .map(|step| format!("RUN echo {name} {step} && sleep 1.5"))
+        .collect();
+    fs::write(
+        context.join("Dockerfile"),
+        format!("FROM busybox:local\n{}\n", steps.join("\n")),
+    )
+    .expect("a Dockerfile");
+    let spec = format!(
+        "version: \"1\"\nproject: {{ name: {name} }}\nservices:\n  app:\n    build: {{ context: ., image: \"{name}:test\" }}\n    \
+         container: {{ name: {name}-app }}\n"
+    );
+    fs::write(context.join("e2e.yaml"), spec).expect("a spec");
+    home
+}
+
+fn argus(engine: &PrivateEngine, home: &PathBuf, words: &[&str]) -> Command {
+    let mut command = engine.command_in_netns(binary::argus());
+    command.args(words).current_dir(home);
+    command
+        .env("DOCKER_HOST", engine.host())
+        .env("ARGUS_LISTEN", "off")
+        .env_remove("DOCKER_CONTEXT")
+        .env_remove("NO_COLOR");
+    command
+}
+
+/// What is on the screen after each move of the cursor, without colours: one text a drawing.
+fn frames(written: &str) -> Vec<String> {
+    let mut frames = vec![String::new()];
+    let mut parts = written.split("\u{1b}[");
+    frames[0].push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part
+            .find(|letter: char| letter.is_ascii_alphabetic())
+            .unwrap_or(0);
+        let (code, rest) = part.split_at(end + usize::from(end < part.len()));
+        if code.ends_with('A') {
+            frames.push(String::new());
+        }
+        frames.last_mut().expect("one at least").push_str(rest);
+    }
+    frames
+}
+
+fn no_line_is_too_wide(frames: &[String]) {
+    // What is logged above the table is of any length.
+    let is_log = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
+    let lines = frames
+        .iter()
+        .flat_map(|frame| frame.lines())
+        .filter(|line| !is_log(line));
+    let wide = lines.filter(|line| line.trim_start_matches('\r').chars().count() > usize::from(COLUMNS));
+    assert_eq!(wide.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+/// Bars of an image grow, and are one line each.
+fn bar_of<'f>(frame: &'f str, image: &str) -> Option<&'f str> {
+    let mut bars = frame
+        .lines()
+        .filter(|line| line.starts_with(image) && line.contains('['));
+    let bar = bars.next();
+    assert!(bars.next().is_none(), "one line an image: {frame}");
+    bar
+}
+
+#[test]
+fn a_build_has_a_bar_that_grows_on_the_terminals_of_run_and_wait() {
+    let engine = engine();
+    let home = slow_build(engine, "slowly");
+    let mut running = argus(engine, &home, &["run"]);
+    running.env("NO_COLOR", "1");
+    let running = Terminal::start(running, COLUMNS, 40);
+    running.wait_until(LIMIT, "the build goes on", |text| text.contains("slowly:test"));
+    let waiting = argus(engine, &home, &["wait", "slowly", "--timeout", "60s"]);
+    let waiting = Terminal::start(waiting, COLUMNS, 40);
+    running.wait_until(LIMIT, "it is ready", |text| text.contains("Ready"));
+    let (waited, ended) = waiting.end(LIMIT);
+    assert!(ended.success(), "{waited}");
+    assert!(waited.ends_with("Ready\u{1b}[0m\n"), "the bar went: {waited:?}");
+    running.signal(Signal::TERM);
+    let (ran, ended) = running.end(LIMIT);
+    assert!(ended.success(), "{ran}");
+    assert!(!ran.contains("\u{1b}[3"), "no colour was wanted: {ran}");
+
+    for (who, text) in [("run", &ran), ("wait", &waited)] {
+        let frames = frames(text);
+        no_line_is_too_wide(&frames);
+        let bars: Vec<&str> = frames
+            .iter()
+            .filter_map(|frame| bar_of(frame, "slowly:test"))
+            .collect();
+        for step in ["Step 3/8", "Step 5/8"] {
+            assert!(
+                bars.iter().any(|bar| bar.contains(step)),
+                "{who}: no {step} in {bars:#?}"
+            );
+        }
+        let full: Vec<usize> = bars.iter().map(|bar| bar.matches('=').count()).collect();
+        assert!(full.is_sorted() && full.last() > full.first(), "{who}: {full:?}");
+        assert!(
+            bar_of(frames.last().expect("a last one"), "slowly:test").is_none(),
+            "{who}: {text}"
+        );
+    }
+}
+
+#[test]
+fn in_a_log_a_build_is_a_few_lines() {
+    let engine = engine();
+    let home = slow_build(engine, "logged");
+    let log = fs::File::create(home.join("log")).expect("a log");
+    let mut running = argus(engine, &home, &["run"]);
+    let other = log.try_clone().expect("a second handle");
+    let mut running = running
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(other)
+        .spawn()
+        .expect("argus runs");
+    let waited = argus(engine, &home, &["wait", "--all", "--timeout", "60s"])
+        .stdin(Stdio::null())
+        .output();
+    let waited = waited.expect("argus runs");
+    wait::until(LIMIT, "it is told", || {
+        let log = fs::read_to_string(home.join("log")).unwrap_or_default();
+        log.contains("logged Ready").then_some(())
+    });
+    running.kill().expect("our own child");
+    running.wait().expect("our own child");
+    assert!(waited.status.success(), "{waited:?}");
+    let log = fs::read_to_string(home.join("log")).expect("a log");
+    for (who, text) in [
+        ("run", log.as_str()),
+        ("wait", &String::from_utf8_lossy(&waited.stderr)),
+    ] {
+        let told = text
+            .lines()
+            .filter(|line| line.starts_with("image `logged:test` is being built: Step "));
+        // Five steps in eight seconds and more, and a line in five.
+        assert!((1..=3).contains(&told.count()), "{who}: {text}");
+        assert!(
+            !text.contains('\u{1b}') && !text.contains('['),
+            "{who}: no bars: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_pull_has_a_bar_with_what_is_there_of_it() {
+    let engine = engine();
+    let home = engine.scratch("pulled");
+    fs::create_dir_all(home.join("environments")).expect("a folder");
+    fs::write(
+        home.join("Dockerfile"),
+        "FROM busybox:local\nRUN head -c 96m /dev/urandom > /big\n",
+    )
+    .expect("a file");
+    engine.docker_ok(&["build", "-q", "-t", "big:local", home.to_str().expect("a path")]);
+    let registry = Registry::start(engine, 5017);
+    let image = registry.push(engine, "big:local");
+    engine.docker_ok(&["rmi", "big:local"]);
+    engine.docker_ok(&["system", "prune", "-f"]);
+    let spec = format!(
+        "version: \"1\"\nproject: {{ name: pulled }}\nservices:\n  app:\n    image: {image}\n    container: {{ name: pulled-app }}\n"
+    );
+    fs::write(home.join("environments/e2e.yaml"), spec).expect("a spec");
+    let running = Terminal::start(argus(engine, &home, &["run"]), COLUMNS, 40);
+    running.wait_until(LIMIT, "it is ready", |text| text.contains("Ready"));
+    running.signal(Signal::TERM);
+    let (ran, ended) = running.end(LIMIT);
+    assert!(ended.success(), "{ran}");
+    let frames = frames(&ran);
+    no_line_is_too_wide(&frames);
+    let bars: Vec<&str> = frames.iter().filter_map(|frame| bar_of(frame, &image)).collect();
+    assert!(
+        bars.iter()
+            .any(|bar| bar.contains("pulled") && bar.contains(" MB")),
+        "{bars:#?}\n{ran}"
+    );
+}

@@ -1,0 +1,231 @@
+//! What the pages show is so: every block is read by what reads it in earnest, and the tours are gone through on a real engine.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot look ends with a message"
+)]
+
+#[path = "snippets/fence.rs"]
+mod fence;
+#[path = "snippets/tours.rs"]
+mod tours;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Output};
+
+use argus_tests::binary;
+use argus_tests::prometheus::promtool;
+use fence::{Fence, all, commands, root};
+use serde_json::Value;
+
+/// Blocks that nobody checks; each says why in its page.
+const UNCHECKED: usize = 5;
+/// Programs that blocks call beside `argus`, as they are on the machine of who reads.
+const OTHERS: &[&str] = &[
+    "curl",
+    "sed",
+    "jq",
+    "docker",
+    "mkdir",
+    "export",
+    "$EDITOR",
+    "just",
+    "useradd",
+    "install",
+    "systemctl",
+];
+
+fn argus(words: &[&str]) -> Output {
+    let mut command = Command::new(binary::argus());
+    command.args(words).env("NO_COLOR", "1");
+    command.output().expect("argus runs")
+}
+
+fn none(what: &str, wrong: &[String]) {
+    assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
+}
+
+fn checked(language: &str) -> Vec<Fence> {
+    let of = |fence: &Fence| fence.language == language && fence.unchecked.is_none();
+    let found: Vec<_> = all().into_iter().filter(of).collect();
+    assert!(!found.is_empty(), "no block of `{language}`");
+    found
+}
+
+#[test]
+fn every_block_has_a_language_and_who_is_not_checked_says_why() {
+    let known = ["sh", "yaml", "json", "console"];
+    let all = all();
+    assert!(all.len() > 25, "{} blocks", all.len());
+    let strange = all
+        .iter()
+        .filter(|it| it.unchecked.is_none() && !known.contains(&it.language.as_str()));
+    let strange: Vec<_> = strange
+        .map(|it| format!("{}: `{}`", it.place, it.language))
+        .collect();
+    none(
+        "nothing checks blocks of this language; say `<!-- unchecked: why -->` above",
+        &strange,
+    );
+    let left: Vec<_> = all
+        .iter()
+        .filter(|it| it.unchecked.is_some())
+        .map(|it| &it.place)
+        .collect();
+    assert!(left.len() <= UNCHECKED, "too much is not checked: {left:?}");
+    let silent = all
+        .iter()
+        .filter(|it| it.unchecked.as_ref().is_some_and(|why| why.len() < 10));
+    assert_eq!(silent.count(), 0, "a reason is more than a word");
+}
+
+/// What a piece of a spec needs to be one.
+fn whole(piece: &str) -> String {
+    let has = |key: &str| piece.lines().any(|line| line.starts_with(key));
+    let mut text = String::new();
+    if !has("version:") {
+        text.push_str("version: \"1\"\nproject: { name: page }\n");
+    }
+    text.push_str(piece);
+    if !has("services:") && !has("service:") {
+        text.push_str("services:\n  app: { image: \"busybox:1\", container: { name: page-app } }\n");
+    }
+    text
+}
+
+#[test]
+fn every_spec_and_every_piece_of_one_is_admitted_without_a_word() {
+    let keys = [
+        "version:",
+        "services:",
+        "mocks:",
+        "resilience:",
+        "isolation:",
+        "argus:",
+    ];
+    let mut admitted = 0;
+    for fence in checked("yaml") {
+        if !fence
+            .body
+            .lines()
+            .any(|line| keys.iter().any(|key| line.starts_with(key)))
+        {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("e2e.yaml");
+        fs::write(&file, whole(&fence.body)).expect("a file");
+        // What the pages name beside the file.
+        fs::create_dir_all(folder.path().join("config")).expect("a folder");
+        let document = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
+        fs::write(folder.path().join("catalogue.yaml"), document).expect("a file");
+        let told = argus(&["validate", "--strict", file.to_str().expect("a path")]);
+        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(
+            told.status.success() && said.is_empty(),
+            "{}:\n{said}",
+            fence.place
+        );
+        admitted += 1;
+    }
+    assert!(admitted >= 4, "{admitted} specs");
+}
+
+#[test]
+fn every_other_yaml_is_read_by_what_it_is_for() {
+    let mut seen = BTreeSet::new();
+    for fence in checked("yaml") {
+        let comment = fence.body.strip_prefix("# yaml-language-server: $schema=");
+        if let Some(schema) = comment {
+            assert!(
+                root().join("docs").join(schema.trim()).is_file(),
+                "{}: no {schema}",
+                fence.place
+            );
+            seen.insert("schema");
+        } else if fence.body.contains("scrape_configs:") {
+            let told = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], &fence.body);
+            assert!(told.status.success(), "{}: {told:?}", fence.place);
+            seen.insert("prometheus");
+        }
+    }
+    assert_eq!(seen, BTreeSet::from(["prometheus", "schema"]));
+}
+
+fn schema(which: &str) -> jsonschema::Validator {
+    let printed = argus(&["schema", which]);
+    let schema: Value = serde_json::from_slice(&printed.stdout).expect("a schema is JSON");
+    jsonschema::validator_for(&schema).expect("a schema")
+}
+
+#[test]
+fn every_json_is_json_and_our_documents_fit_their_schemas() {
+    let error = schema("error");
+    let mut errors = 0;
+    for fence in checked("json") {
+        let value: Value =
+            serde_json::from_str(&fence.body).unwrap_or_else(|why| panic!("{}: {why}", fence.place));
+        // Blocks of a tool are checked against the tool's own schema, beside the tools.
+        if fence.of.is_empty() && value.get("suggestedActions").is_some() {
+            let wrong: Vec<_> = error.iter_errors(&value).map(|it| it.to_string()).collect();
+            none(&fence.place, &wrong);
+            errors += 1;
+        }
+    }
+    assert!(errors > 0, "an error is shown");
+}
+
+/// Its port is none.
+const BAD: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  api:\n    image: busybox:1\n    container:\n      \
+                   ports: [\"80800:8080\"]\n      name: shop-api\n";
+
+#[test]
+fn the_message_that_shows_the_style_is_one_that_is_told() {
+    let block = fence::of("docs/messages.md").remove(0);
+    let (line, shown) = block.body.split_once('\n').expect("a command and what it says");
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("shop.e2e.yaml"), BAD).expect("a file");
+    let words = line.trim_start_matches("$ argus ").split(' ');
+    let mut command = Command::new(binary::argus());
+    let told = command
+        .args(words)
+        .current_dir(folder.path())
+        .output()
+        .expect("argus runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(shown, text(&told.stderr) + &text(&told.stdout));
+}
+
+#[test]
+fn every_program_that_a_block_calls_is_one_that_is_there() {
+    let recipes = fs::read_to_string(root().join("justfile")).expect("a justfile");
+    let mut wrong = Vec::new();
+    for fence in checked("sh") {
+        for line in commands(&fence) {
+            for call in line.split(['|', ';']).flat_map(|part| part.split("&&")) {
+                let words: Vec<&str> = call.split_whitespace().collect();
+                let Some(&program) = words.first() else { continue };
+                let there = match program.strip_prefix("./") {
+                    Some(script) => root().join(script).is_file(),
+                    None if program == "just" => words.get(1).is_none_or(|name| {
+                        recipes
+                            .lines()
+                            .any(|line| line.split([':', ' ']).next() == Some(name))
+                    }),
+                    None => program == "argus" || OTHERS.contains(&program) || quoted(&line, call),
+                };
+                if !there {
+                    wrong.push(format!("{}: `{program}` in `{line}`", fence.place));
+                }
+            }
+        }
+    }
+    none("not known", &wrong);
+}
+
+/// A `|` or `;` within quotes ends no command.
+fn quoted(line: &str, part: &str) -> bool {
+    let at = line.find(part).unwrap_or(0);
+    line[..at].matches('\'').count() % 2 == 1 || line[..at].matches('"').count() % 2 == 1
+}

@@ -1,0 +1,93 @@
+//! The fenced blocks of the pages, with what stands before them.
+
+use std::path::{Path, PathBuf};
+
+/// One block.
+#[derive(Debug, Clone)]
+pub(crate) struct Fence {
+    /// Page and line, as in `docs/cli.md:12`.
+    pub(crate) place: String,
+    /// Its language, and what it is of.
+    pub(crate) language: String,
+    pub(crate) of: String,
+    pub(crate) body: String,
+    /// Why nobody checks it, where the page says so.
+    pub(crate) unchecked: Option<String>,
+}
+
+/// The folder of the project.
+pub(crate) fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.canonicalize().expect("the workspace is above")
+}
+
+/// The pages that people read.
+pub(crate) fn pages() -> Vec<String> {
+    let docs = std::fs::read_dir(root().join("docs")).expect("a folder");
+    let names = docs.map(|entry| {
+        entry
+            .expect("an entry")
+            .file_name()
+            .to_string_lossy()
+            .into_owned()
+    });
+    let pages = names.filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "md"));
+    let mut pages: Vec<String> = pages.map(|name| format!("docs/{name}")).collect();
+    pages.sort();
+    let above = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "examples/README.md",
+    ];
+    above.into_iter().map(str::to_owned).chain(pages).collect()
+}
+
+/// The blocks of a page, in their order.
+pub(crate) fn of(page: &str) -> Vec<Fence> {
+    let text = std::fs::read_to_string(root().join(page)).expect("a page");
+    let (mut found, mut open) = (Vec::new(), None::<Fence>);
+    let mut before = "";
+    for (index, line) in text.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(head)) => {
+                let (language, of) = head.split_once(' ').unwrap_or((head, ""));
+                let why = before
+                    .strip_prefix("<!-- unchecked: ")
+                    .and_then(|why| why.strip_suffix(" -->"));
+                open = Some(Fence {
+                    place: format!("{page}:{}", index + 1),
+                    language: language.to_owned(),
+                    of: of.to_owned(),
+                    body: String::new(),
+                    unchecked: why.map(str::to_owned),
+                });
+            }
+            (Some(_), Some(_)) => found.extend(open.take()),
+            (Some(fence), None) => {
+                fence.body.push_str(line);
+                fence.body.push('\n');
+            }
+            (None, None) => before = line,
+        }
+    }
+    assert!(open.is_none(), "{page}: a block without an end");
+    found
+}
+
+/// The blocks of all pages.
+pub(crate) fn all() -> Vec<Fence> {
+    pages().iter().flat_map(|page| of(page)).collect()
+}
+
+/// The commands of a block, without what is said of them.
+pub(crate) fn commands(fence: &Fence) -> Vec<String> {
+    let lines = fence
+        .body
+        .lines()
+        .map(|line| line.split(" #").next().unwrap_or_default().trim());
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}

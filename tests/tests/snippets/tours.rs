@@ -1,0 +1,180 @@
+//! The tours of the pages, gone through line by line as a newcomer does.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use argus_tests::stage::{LIMIT, engine};
+use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
+
+use crate::fence::{self, commands, root};
+
+/// A shell in the folder of the project, with `argus` on its path and an editor that writes `text`.
+struct Shell<'e> {
+    engine: &'e PrivateEngine,
+    home: PathBuf,
+    state: PathBuf,
+}
+
+impl Shell<'_> {
+    /// An editor that changes the file it is given with this script of `sed`, or makes it from `new`.
+    fn editor(&self, script: &str, new: &str) {
+        fs::write(self.home.join("new.yaml"), new).expect("a file");
+        let text = format!(
+            "#!/bin/sh\nif [ -e \"$1\" ]; then sed -i '{script}' \"$1\"; else cp new.yaml \"$1\"; fi\n"
+        );
+        let path = self.home.join("editor");
+        fs::write(&path, text).expect("a program");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program can be run");
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = self.engine.command_in_netns("sh");
+        let programs = binary::argus()
+            .parent()
+            .map(Path::to_path_buf)
+            .unwrap_or_default();
+        let path = std::env::var("PATH").unwrap_or_default();
+        command
+            .args(["-c", line])
+            .current_dir(&self.home)
+            .stdin(Stdio::null());
+        command
+            .env("PATH", format!("{}:{path}", programs.display()))
+            .env("DOCKER_HOST", self.engine.host())
+            .env("ARGUS_STATE", &self.state)
+            .env("EDITOR", "./editor")
+            .env("NO_COLOR", "1")
+            .env_remove("DOCKER_CONTEXT");
+        command
+    }
+
+    /// Runs a line of a page; what it printed.
+    fn run(&self, line: &str) -> String {
+        let done = self.command(line).output().expect("a shell runs");
+        assert!(done.status.success(), "`{line}`: {done:?}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+}
+
+fn block(page: &str, begins: &str) -> Vec<String> {
+    let found = fence::of(page)
+        .into_iter()
+        .find(|fence| fence.body.starts_with(begins));
+    commands(&found.unwrap_or_else(|| panic!("{page} has no block that begins with `{begins}`")))
+}
+
+#[test]
+fn the_five_minutes_of_the_readme_are_as_it_says() {
+    let engine = engine();
+    engine.load_argus_image("argus-demo:local");
+    let home = engine.scratch("tour");
+    // Where `./scripts/demo --keep` leaves things.
+    let demo = home.join("target/demo");
+    fs::create_dir_all(demo.join("environments/shop")).expect("a folder");
+    let spec = demo.join("environments/shop/e2e.yaml");
+    fs::copy(root().join("examples/shop/e2e.yaml"), spec).expect("an example");
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            specs: Some(demo.join("environments")),
+            state: Some(demo.join("state")),
+            args: vec!["--listen".to_owned(), "127.0.0.1:9470".to_owned()],
+            ..RunOptions::default()
+        },
+    );
+    argus.wait_ready("shop", LIMIT);
+    let shell = Shell {
+        engine,
+        home,
+        state: demo.join("state"),
+    };
+    shell.editor("s/\"hello\"/\"good day\"/", "");
+    let mut gone_through = 0;
+    for line in block("README.md", "./scripts/demo --keep") {
+        gone_through += 1;
+        match line.as_str() {
+            // The demo installs and builds, and has a test of its own; the two lines say where it put things.
+            "./scripts/demo --keep" | "./scripts/demo --stop" => {}
+            export if export.starts_with("export ") => {}
+            follow if follow.starts_with("curl -N ") => {
+                // It goes on until it is stopped.
+                let told = shell.run(&format!("timeout 3 {follow} || [ $? = 124 ]"));
+                assert!(told.contains("event: ") && told.contains("\"shop\""), "{told}");
+            }
+            "curl http://127.0.0.1:18080/" => assert!(shell.run(&line).contains("hello"), "{line}"),
+            "argus get shop" => {
+                let told = shell.run(&line);
+                for word in ["SERVICE", "api", "db", "web", "Ready", "18080"] {
+                    assert!(told.contains(word), "no {word} in {told}");
+                }
+            }
+            kill if kill.starts_with("docker kill shop-api") => {
+                shell.run(&line);
+                let began = || {
+                    engine
+                        .inspect("shop-api")
+                        .is_some_and(|it| it["State"]["Running"] == true)
+                };
+                argus.wait_until(LIMIT, "it is repaired", || began().then_some(()));
+                argus.wait_ready("shop", LIMIT);
+            }
+            edit if edit.starts_with("$EDITOR ") => {
+                shell.run(&line);
+                argus.wait_until(LIMIT, "the change is served", || {
+                    let page = shell.command("curl -s http://127.0.0.1:18080/").output().ok()?;
+                    String::from_utf8_lossy(&page.stdout)
+                        .contains("good day")
+                        .then_some(())
+                });
+                argus.wait_ready("shop", LIMIT);
+            }
+            _ => assert!(!shell.run(&line).is_empty(), "`{line}` prints nothing"),
+        }
+    }
+    assert!(gone_through >= 11, "{gone_through} lines");
+    assert_eq!(
+        engine.containers_with("argusai.project=shop").len(),
+        0,
+        "it was taken down"
+    );
+}
+
+#[test]
+fn a_file_of_ones_own_goes_the_way_of_the_readme() {
+    let engine = engine();
+    let home = engine.scratch("own");
+    let shell = Shell {
+        engine,
+        state: home.join(".argus"),
+        home,
+    };
+    shell.editor(
+        "",
+        "version: \"1\"\nproject: { name: own }\nservices:\n  app: { image: \"busybox:local\", container: { name: own-app } }\n",
+    );
+    let mut running = None;
+    for line in block("README.md", "mkdir environments") {
+        match line.as_str() {
+            "argus run" => {
+                let mut command = shell.command("exec argus run --listen off");
+                let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+                running = Some(child.expect("argus runs"));
+            }
+            line => {
+                // The name of the environment is the reader's.
+                let told = shell.run(&line.replace("NAME", "own"));
+                assert!(
+                    line.starts_with("mkdir") || told.contains("own"),
+                    "`{line}`: {told}"
+                );
+            }
+        }
+    }
+    shell.run("argus get own");
+    shell.run("argus down own");
+    let mut running = running.expect("the page starts a controller");
+    running.kill().expect("our own child");
+    wait::until(LIMIT, "it ends", || running.try_wait().expect("our own child"));
+}

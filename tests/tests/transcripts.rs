@@ -1,0 +1,193 @@
+//! What people see: each command as it looks on a narrow and on a wide terminal, and to a pipe.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot look ends with a message"
+)]
+
+#[path = "transcripts/normal.rs"]
+mod normal;
+#[path = "transcripts/scene.rs"]
+mod scene;
+
+use std::process::Output;
+
+use argus_tests::Terminal;
+use argus_tests::stage::LIMIT;
+use normal::{plain, settings};
+use scene::Scene;
+
+const NARROW: u16 = 80;
+const WIDE: u16 = 200;
+
+/// A name for each transcript, and what is typed.
+const TRANSCRIPTS: &[(&str, &[&str])] = &[
+    ("help", &["--help"]),
+    ("get", &["get"]),
+    ("get_env", &["get", "shop"]),
+    ("get_env_broken", &["get", "broken"]),
+    ("get_wide", &["get", "shop", "-o", "wide"]),
+    ("describe", &["describe", "shop"]),
+    ("describe_broken", &["describe", "broken"]),
+    ("plan", &["plan"]),
+    ("validate_good", &["validate", "environments/shop.e2e.yaml"]),
+    ("validate_bad", &["validate", "environments/bad.e2e.yaml"]),
+    ("events", &["events", "shop", "--tail", "3"]),
+    (
+        "events_broken",
+        &["events", "broken", "--type", "error,restart_exhausted"],
+    ),
+    (
+        "events_all",
+        &["events", "--type", "port_reassigned,restart_exhausted"],
+    ),
+    ("breaker_status", &["breaker", "status"]),
+    // Sizes of disks and numbers of processes are of any length.
+    ("preflight", &["preflight", "--skip", "disk,ports"]),
+    ("orphans", &["orphans"]),
+    ("explain", &["explain", "PORT_CONFLICT"]),
+    ("explain_all", &["explain"]),
+    ("why", &["why", "shop"]),
+    ("why_broken", &["why", "broken"]),
+    (
+        "wait_late",
+        &["wait", "shop", "--for", "gone", "--timeout", "200ms"],
+    ),
+    ("wait_lost", &["wait", "broken", "--timeout", "200ms"]),
+    ("top", &["top", "--once"]),
+    ("unknown_verb", &["gte", "shop"]),
+    ("unknown_environment", &["get", "shpo"]),
+    ("unknown_service", &["why", "shop/apii"]),
+    ("unknown_code", &["explain", "PORT_CONFLICTS"]),
+    ("usage_get", &["get", "--outptu", "json"]),
+    ("usage_get_two", &["get", "shop", "broken"]),
+    ("usage_describe", &["describe"]),
+    ("usage_plan", &["plan", "--specs"]),
+    ("usage_validate", &["validate", "--strct"]),
+    ("usage_events", &["events", "--type", "restart"]),
+    ("usage_breaker", &["breaker", "stauts"]),
+    ("usage_preflight", &["preflight", "--skip", "disks"]),
+    ("usage_orphans", &["orphans", "--timeout", "soon"]),
+    ("usage_why", &["why", "shop/api/1"]),
+    ("usage_wait", &["wait"]),
+];
+
+/// Lines that may be wider than the terminal: what a person copies, and what is said beside the data.
+const WHOLE: &[&str] = &["hint:", "error:", "warning:", "note:"];
+
+fn utf8(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("all we say is UTF-8")
+}
+
+/// What a pipe gets, each stream under its name.
+fn streams(output: &Output) -> String {
+    let (out, err) = (utf8(&output.stdout), utf8(&output.stderr));
+    let part = |name: &str, text: &str| {
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!("--- {name}\n{text}")
+        }
+    };
+    let code = output.status.code().expect("argus ends by itself");
+    format!(
+        "{}{}--- exit {code}\n",
+        part("stdout", &out),
+        part("stderr", &err)
+    )
+}
+
+#[test]
+fn every_command_looks_as_it_was_designed_on_terminals_and_in_pipes() {
+    let scene = Scene::set();
+    let mut all = Vec::new();
+    for (name, words) in TRANSCRIPTS {
+        let piped = streams(&scene.piped(words));
+        let (narrow, code) = scene.on_terminal(words, NARROW);
+        let (wide, _) = scene.on_terminal(words, WIDE);
+        let shown = format!(
+            "$ argus {}\n{}--- exit {code}\n\n=== {WIDE} columns\n{}\n=== a pipe\n{piped}",
+            words.join(" "),
+            plain(&narrow),
+            plain(&wide),
+        );
+        all.push((*name, shown));
+    }
+    // All of them, and not only the first that differs: a change of the style changes many.
+    let mut differ = Vec::new();
+    for (name, shown) in all {
+        let same = || settings().bind(|| insta::assert_snapshot!(name, shown));
+        if std::panic::catch_unwind(same).is_err() {
+            differ.push(name);
+        }
+    }
+    assert!(differ.is_empty(), "transcripts differ: {differ:?}");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_but_what_is_to_be_copied() {
+    let scene = Scene::set();
+    let mut wide = Vec::new();
+    // Who asks for wide lines gets them.
+    let fitted = TRANSCRIPTS.iter().filter(|(_, words)| !words.contains(&"wide"));
+    for (name, words) in fitted {
+        let (text, _) = scene.on_terminal(words, NARROW);
+        let too_wide = plain(&text)
+            .lines()
+            .filter(|line| line.chars().count() > usize::from(NARROW))
+            .filter(|line| !WHOLE.iter().any(|whole| line.trim_start().starts_with(whole)))
+            .map(|line| format!("{name}: {line}"))
+            .collect::<Vec<_>>();
+        wide.extend(too_wide);
+    }
+    assert!(
+        wide.is_empty(),
+        "wider than {NARROW} columns:\n{}",
+        wide.join("\n")
+    );
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it_and_says_nothing_that_words_do_not() {
+    let scene = Scene::set();
+    let coloured: &[&[&str]] = &[
+        &["get"],
+        &["get", "shop"],
+        &["describe", "broken"],
+        &["preflight"],
+        &["gte"],
+    ];
+    for words in coloured {
+        let (terminal, _) = scene.on_terminal(words, WIDE);
+        assert!(
+            terminal.contains("\u{1b}["),
+            "{words:?} has no colour: {terminal}"
+        );
+        let piped = scene.piped(words);
+        let piped = utf8(&piped.stdout) + &utf8(&piped.stderr);
+        assert!(!piped.contains('\u{1b}'), "{words:?} to a pipe: {piped}");
+        for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb"), ("ARGUS_COLOR", "never")] {
+            let mut command = scene.command(words);
+            command.env(name, value);
+            let (text, _) = Terminal::start(command, WIDE, 50).end(LIMIT);
+            assert!(!text.contains('\u{1b}'), "{words:?} with {name}={value}: {text}");
+        }
+        let mut command = scene.command(words);
+        let forced = command.env("ARGUS_COLOR", "always").output().expect("argus runs");
+        let forced = utf8(&forced.stdout) + &utf8(&forced.stderr);
+        assert!(
+            forced.contains("\u{1b}["),
+            "{words:?} is asked for colour: {forced}"
+        );
+    }
+}
+
+#[test]
+fn every_transcript_ends_with_the_same_code_everywhere() {
+    let scene = Scene::set();
+    for (name, words) in TRANSCRIPTS {
+        let (_, on_terminal) = scene.on_terminal(words, NARROW);
+        let in_pipe = scene.piped(words).status.code();
+        assert_eq!(Some(on_terminal), in_pipe, "{name}");
+    }
+}
