@@ -6,7 +6,11 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[path = "networks/broken.rs"]
+mod broken;
 #[path = "networks/by_hand.rs"]
 mod by_hand;
 #[path = "networks/stage.rs"]
 mod stage;
+#[path = "networks/verified.rs"]
+mod verified;

@@ -130,10 +130,8 @@ pub struct Signature {
 pub struct Look {
     /// What it was taken of.
     pub signature: Signature,
-    /// When it was taken.
+    /// When it was taken; of looks that show the same the first.
     pub at: Timestamp,
-    /// Since when everything is as it shows: looks that show the same are one.
-    pub since: Timestamp,
     /// All links.
     pub links: Vec<Found>,
     /// Everything is still there as it was looked at.
@@ -172,5 +170,20 @@ impl Look {
     }
 }
 
-/// The last look at each environment.
-pub type Book = BTreeMap<EnvName, Look>;
+/// What is known of all environments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Book {
+    /// The last look at each.
+    pub looks: BTreeMap<EnvName, Look>,
+    /// Whether helpers may be used at all; without them nobody looks.
+    pub helpers: bool,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self {
+            looks: BTreeMap::new(),
+            helpers: true,
+        }
+    }
+}

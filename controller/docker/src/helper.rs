@@ -132,7 +132,7 @@ async fn image(shared: &Shared, made: &mut Option<Build>) -> Result<Build, ActEr
         return Ok(built.clone());
     }
     let own = shared.helpers.own_image.clone();
-    let own = own.ok_or_else(|| ActError::Rejected("there is no image to look with".to_owned()))?;
+    let own = own.ok_or_else(|| ActError::Rejected("helpers are disabled".to_owned()))?;
     let how = tokio::task::spawn_blocking(move || own()).await;
     let how = how.map_err(|error| ActError::Unknown(error.to_string()))?;
     let how = how.map_err(|error| ActError::Rejected(format!("the image to look with: {error}")))?;

@@ -1,14 +1,13 @@
 //! `argus network --verify`: a look that a person asks for, with or without a controller.
 
 use argus_tests::stage::LIMIT;
-use argus_tests::{Controller, RunOptions};
 
-use crate::stage::{engine, helpers, links, network, shop};
+use crate::stage::{controller, engine, helpers, links, network, shop};
 
 #[test]
 fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
     let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
+    let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("bare", 19000, 8080));
     argus.wait_ready("bare", LIMIT);
     let (code, told) = network(&argus, "bare", &["--verify"]);
@@ -39,7 +38,7 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
 #[test]
 fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
     let engine = engine();
-    let argus = Controller::start(engine, RunOptions::default());
+    let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("refused", 19010, 5432));
     argus.wait_ready("refused", LIMIT);
     let (code, told) = network(&argus, "refused", &["--verify"]);

@@ -2,7 +2,8 @@
 
 use std::sync::Once;
 
-use argus_tests::{Controller, PrivateEngine, stage};
+use argus_tests::stage::{self, LIMIT, condition};
+use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
 
 /// This program and nothing else: no shell, no `nslookup`, no `nc`.
@@ -14,6 +15,15 @@ pub(crate) fn engine() -> &'static PrivateEngine {
     let engine = stage::engine();
     IMAGES.call_once(|| engine.load_argus_image(BARE));
     engine
+}
+
+/// A controller that looks.
+pub(crate) fn controller(engine: &PrivateEngine) -> Controller<'_> {
+    let options = RunOptions {
+        helpers: true,
+        ..RunOptions::default()
+    };
+    Controller::start(engine, options)
 }
 
 /// `web` asks `api` and a mock by name, `api` asks `db` on the port that is given.
@@ -102,4 +112,15 @@ pub(crate) fn helpers(engine: &PrivateEngine, project: &str) -> usize {
         sources.iter().any(|source| source == mode)
     };
     all.iter().filter(looks).count()
+}
+
+/// The status once all links were seen to work, by a look that is not the one of `before`.
+pub(crate) fn verified(argus: &Controller<'_>, env: &str, before: &Value) -> Value {
+    argus.wait_status(env, LIMIT, "is verified anew", |now| {
+        let seen = &now["connectivity"];
+        condition(now, "Verified")["status"] == "True"
+            && seen["verified"] == true
+            && seen["asOf"] != before["connectivity"]["asOf"]
+            && now["phase"] == "Ready"
+    })
 }
