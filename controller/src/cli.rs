@@ -27,6 +27,7 @@ pub(crate) mod logs;
 mod man;
 mod mcp;
 pub(crate) mod mock;
+mod network;
 pub(crate) mod orphans;
 pub(crate) mod output;
 #[cfg(test)]
@@ -112,6 +113,8 @@ enum Verb {
     Preflight(preflight::Preflight),
     /// Find out what is wrong, the worst first, and write a bundle of it for whoever is to help
     Doctor(doctor::Doctor),
+    /// Show who reaches whom inside an environment, or look at it now
+    Network(network::Network),
     /// Give disk space back: images that newer builds followed, the builder's cache
     Reclaim(reclaim::Reclaim),
     /// Show what containers write
@@ -183,6 +186,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Breaker(breaker) => breaker.carry_out(&options),
         Verb::Preflight(preflight) => preflight.carry_out(&options),
         Verb::Doctor(doctor) => doctor.carry_out(&options),
+        Verb::Network(network) => network.carry_out(&options),
         Verb::Reclaim(reclaim) => reclaim.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
@@ -223,6 +227,7 @@ impl Verb {
             Self::Breaker(breaker) => breaker.output(),
             Self::Preflight(preflight) => preflight.output,
             Self::Doctor(doctor) => doctor.output,
+            Self::Network(network) => network.output,
             Self::Reclaim(reclaim) => reclaim.output,
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,

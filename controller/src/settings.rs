@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use argus_crds::error::Code;
+use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
@@ -34,6 +35,10 @@ pub(crate) struct Options {
     /// Logs on stderr for people or for programs [default: human]
     #[arg(long, global = true, env = "ARGUS_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+    /// Run no helper containers of Argus' own image on the engine: who reaches whom is then not looked at, and neither is the disk
+    /// of a remote engine
+    #[arg(long, global = true, env = "ARGUS_NO_HELPERS", value_parser = FalseyValueParser::new())]
+    pub(crate) no_helpers: bool,
     /// Colour: always, never, or where a terminal takes it
     #[arg(
         long,
@@ -170,6 +175,7 @@ struct File {
     allow_mount: Option<Vec<PathBuf>>,
     log_format: Option<LogFormat>,
     listen: Option<Listen>,
+    no_helpers: bool,
 }
 
 /// What holds.
@@ -184,6 +190,7 @@ pub(crate) struct Settings {
     pub(crate) allow_mount: Vec<PathBuf>,
     pub(crate) log_format: LogFormat,
     pub(crate) listen: Option<SocketAddr>,
+    pub(crate) helpers: bool,
 }
 
 impl Settings {
@@ -226,6 +233,7 @@ impl Settings {
             env_allow: listed(env_allow, file.env_allow),
             allow_mount: mounts,
             listen: file.listen.unwrap_or_default().address(),
+            helpers: !(options.no_helpers || file.no_helpers),
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
         })
     }
@@ -274,7 +282,7 @@ mod tests {
         let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
         assert_eq!(settings.specs, Path::new("from-file"));
         assert_eq!(settings.state, Path::new("flag"));
-        assert!(settings.strict && settings.log_format == LogFormat::Json);
+        assert!(settings.strict && settings.helpers && settings.log_format == LogFormat::Json);
         assert_eq!(settings.publish_address, IpAddr::V4(Ipv4Addr::LOCALHOST));
         let flags = SpecOptions {
             specs: Some("flag".into()),

@@ -178,6 +178,7 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         refused: &outlook.memory.refused,
         progress: &outlook.progress,
         survey: Some(&outlook.survey),
+        links: &outlook.links,
         disk_full: outlook.memory.disk_full,
         previous,
         publish_address: outlook.site.publish_address,

@@ -38,7 +38,11 @@ pub(crate) fn docker(settings: &Settings) -> Result<Docker, Failure> {
 fn connected(settings: &Settings, endpoint: Endpoint) -> Docker {
     let state = StateDir::at(settings.state.clone());
     let own_image: OwnImage = Arc::new(move || own_image::build(&state));
-    Docker::with_own_image(endpoint, Arc::new(clock::now), Some(own_image))
+    Docker::with_own_image(
+        endpoint,
+        Arc::new(clock::now),
+        Some(own_image).filter(|_| settings.helpers),
+    )
 }
 
 fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
@@ -180,6 +184,7 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
         own_image: own_image::when_needed(&StateDir::at(settings.state.clone())),
         publish_address: settings.publish_address,
         engine_host,
+        helpers: settings.helpers,
         deadlines: Deadlines {
             quick: times.timeout_quick,
             heavy: times.timeout_heavy,

@@ -263,6 +263,8 @@ pub struct Link {
     pub from: String,
     /// Who is asked.
     pub to: String,
+    /// The name that it is asked for by.
+    pub host: String,
     /// The port that is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,

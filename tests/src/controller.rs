@@ -27,6 +27,8 @@ pub struct RunOptions {
     pub host: Option<String>,
     /// Further arguments of `argus run`.
     pub args: Vec<String>,
+    /// Helpers are used. Otherwise not: what counts calls or containers would count theirs, too.
+    pub helpers: bool,
     /// Further variables.
     pub env: Vec<(String, String)>,
 }
@@ -113,7 +115,8 @@ impl<'e> Controller<'e> {
             .env("NO_COLOR", "1");
         command
             .env("ARGUS_STATE", &self.state)
-            .env("ARGUS_SPECS", &self.specs);
+            .env("ARGUS_SPECS", &self.specs)
+            .env("ARGUS_NO_HELPERS", if self.options.helpers { "0" } else { "1" });
         command.envs(self.options.env.iter().map(|(name, value)| (name, value)));
         command
     }

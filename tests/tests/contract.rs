@@ -10,9 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use argus_backend::contract::Drive;
 use argus_backend::sim::{Engine, Sim, Weather};
+use argus_core::desired::Build;
+use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
-use argus_docker::{Docker, Endpoint};
-use argus_tests::PrivateEngine;
+use argus_docker::{Docker, Endpoint, OwnImage};
+use argus_tests::{PrivateEngine, binary};
 
 const IMAGE: &str = "busybox:local";
 
@@ -62,8 +64,33 @@ fn docker_keeps_the_contract() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     let outcome = block(async {
-        let docker = Docker::new(Endpoint::parse(&engine.host()).unwrap(), Arc::new(now));
+        let endpoint = Endpoint::parse(&engine.host()).unwrap();
+        let docker = Docker::with_own_image(endpoint, Arc::new(now), Some(own_image(engine)));
         Drive::new(&docker, IMAGE, "contract").through().await
     });
     assert_eq!(outcome, Ok(()));
+}
+
+/// The program of this build as the image that helpers are made of.
+fn own_image(engine: &PrivateEngine) -> OwnImage {
+    let folder = engine.scratch("own-image");
+    for place in ["lib", "lib64"] {
+        std::fs::create_dir_all(folder.join(place)).unwrap();
+        for library in binary::libraries(&binary::argus()) {
+            let name = library.file_name().unwrap();
+            std::fs::copy(&library, folder.join(place).join(name)).unwrap();
+        }
+    }
+    std::fs::copy(binary::argus(), folder.join("argus")).unwrap();
+    let dockerfile = "FROM scratch\nCOPY argus /argus\nCOPY lib /lib\nCOPY lib64 /lib64\n\
+                      ENV LD_LIBRARY_PATH=/lib LLVM_PROFILE_FILE=/dev/null\nENTRYPOINT [\"/argus\"]\n";
+    std::fs::write(folder.join("Dockerfile"), dockerfile).unwrap();
+    let build = Build {
+        tag: "contract/own:1".to_owned(),
+        context: folder.display().to_string(),
+        dockerfile: "Dockerfile".to_owned(),
+        args: std::collections::BTreeMap::new(),
+        digest: Hash::new("1").unwrap(),
+    };
+    Arc::new(move || Ok(build.clone()))
 }

@@ -12,6 +12,7 @@ use argus_core::plan::{Act, ContainerSpec};
 use crate::Backend;
 
 mod lease;
+mod links;
 mod look;
 
 pub use look::Breach;
@@ -48,6 +49,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         let id = self.containers(&mut eyes).await?;
         self.runs(&mut eyes, &id).await?;
         self.attachments(&mut eyes, &id, &network).await?;
+        links::drive(self.backend, &id).await?;
         self.names(&id).await?;
         self.volumes(&mut eyes).await?;
         self.unknown().await?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
+use argus_core::connectivity::{Aim, Seen};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
@@ -41,6 +42,14 @@ pub trait Backend: Send + Sync + 'static {
         id: &ContainerId,
         command: &[String],
     ) -> impl Future<Output = Result<ExecResult, ActError>> + Send;
+
+    /// Looks from inside a running container's network whether it reaches these, all at once; one answer an aim, in their order.
+    /// Needs nothing in its image, and leaves nothing behind.
+    fn look_from(
+        &self,
+        source: &ContainerId,
+        aims: &[Aim],
+    ) -> impl Future<Output = Result<Vec<Seen>, ActError>> + Send;
 
     /// The leases of all controllers on the engine, each with its age by the engine's clock.
     fn leases(&self) -> impl Future<Output = Result<Vec<Lease>, ActError>> + Send;

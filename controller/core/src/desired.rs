@@ -35,6 +35,7 @@ use crate::secrets::Secrets;
 
 /// One admitted environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 pub struct Desired {
     /// Identity.
     pub env: EnvName,
@@ -63,6 +64,9 @@ pub struct Desired {
     /// Whether what dead runs of its project left is removed.
     #[serde(default = "yes")]
     pub clean_orphans: bool,
+    /// Whether it is looked at who reaches whom.
+    #[serde(default = "yes")]
+    pub verify_links: bool,
     /// Whether it is left as it is.
     #[serde(default)]
     pub hold: bool,

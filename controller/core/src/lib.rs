@@ -2,6 +2,7 @@
 
 pub mod backoff;
 pub mod brain;
+pub mod connectivity;
 pub mod desired;
 pub mod diagnose;
 pub mod ident;

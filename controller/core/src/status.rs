@@ -7,6 +7,7 @@ use argus_crds::complaint::Complaint;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus};
 
+use crate::connectivity::Book;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort};
 use crate::memory::{Circuits, Disturbance, EnvMemory, Refused};
@@ -20,6 +21,7 @@ use crate::time::Timestamp;
 mod condition;
 mod error;
 mod ground;
+mod links;
 mod orphan;
 mod phase;
 mod port;
@@ -74,6 +76,8 @@ pub struct StatusInput<'a> {
     pub progress: &'a BTreeMap<Subject, String>,
     /// The last look at engine and disk; `None`: nobody looks.
     pub survey: Option<&'a Survey>,
+    /// Who was seen to reach whom.
+    pub links: &'a Book,
     /// When the engine last said that no space is left, until something could be made again.
     pub disk_full: Option<Timestamp>,
     /// The status as it was written last.
@@ -140,6 +144,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .rejected
             .map_or(input.warnings, |rejected| rejected.complaints)
             .to_vec(),
+        connectivity: links::matrix(input),
         preflight: ground::report(input),
         errors,
         orphans: input.plan.map(orphans).unwrap_or_default(),

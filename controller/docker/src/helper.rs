@@ -5,22 +5,22 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::LogQuery;
 use argus_core::desired::Build;
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActError;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
-    CreateContainerOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder, WaitContainerOptions,
+    AttachContainerOptionsBuilder, CreateContainerOptions, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, WaitContainerOptionsBuilder,
 };
 use futures::StreamExt as _;
 use tokio::sync::Mutex;
 
 use crate::Shared;
 use crate::call::{self, REMOVE, WRITE};
-use crate::error::Op;
+use crate::error::{self, Op};
 use crate::image::build::{BUILD_DIGEST, build};
-use crate::{logs, ownership};
+use crate::ownership;
 
 /// Makes the folder that our own image is built from, and says how to build it; blocks.
 pub type OwnImage = Arc<dyn Fn() -> io::Result<Build> + Send + Sync>;
@@ -31,6 +31,8 @@ const LABEL: &str = "argusai.helper";
 const MEMORY: i64 = 64 * 1024 * 1024;
 /// A helper that is still there after this was left by a run that died.
 const OLD: Duration = Duration::from_secs(60);
+/// The engine clears away what has ended within this.
+const GOING: Duration = Duration::from_secs(5);
 
 /// The way to helpers: one at a time.
 pub(crate) struct Helpers {
@@ -48,21 +50,37 @@ impl Helpers {
     }
 }
 
-/// What a command of our own image says on stdout, run without any network.
-pub(crate) async fn ask(shared: &Shared, command: &[&str]) -> Result<String, ActError> {
+/// Where a helper looks from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From<'a> {
+    /// Its own root, without any network.
+    Nowhere,
+    /// The network of a running container, with that one's resolver and hosts.
+    Container(&'a ContainerId),
+}
+
+/// What a command of our own image says on stdout.
+pub(crate) async fn ask(shared: &Shared, from: From<'_>, command: Vec<String>) -> Result<String, ActError> {
     let mut made = shared.helpers.made.lock().await;
     let image = image(shared, &mut made).await?;
     sweep(shared).await?;
     let client = shared.connection.client()?;
+    let network = match from {
+        From::Nowhere => "none".to_owned(),
+        From::Container(id) => format!("container:{id}"),
+    };
     let body = ContainerCreateBody {
         image: Some(image.tag.clone()),
-        cmd: Some(command.iter().map(|word| (*word).to_owned()).collect()),
+        cmd: Some(command),
         labels: Some(HashMap::from([(LABEL.to_owned(), "true".to_owned())])),
         host_config: Some(HostConfig {
-            network_mode: Some("none".to_owned()),
+            network_mode: Some(network),
             memory: Some(MEMORY),
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            // It ends by itself: whatever becomes of us, the engine clears it away.
+            auto_remove: Some(true),
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()
@@ -70,29 +88,40 @@ pub(crate) async fn ask(shared: &Shared, command: &[&str]) -> Result<String, Act
     let create = client.create_container(None::<CreateContainerOptions>, body);
     let id = call::within(Op::CreateContainer, WRITE, create).await?.id;
     let said = said(shared, &id).await;
+    if said.is_ok() {
+        // On its way out by itself, which a removal would only get in the way of.
+        let options = WaitContainerOptionsBuilder::default()
+            .condition("removed")
+            .build();
+        let mut gone = client.wait_container(&id, Some(options));
+        drop(tokio::time::timeout(GOING, gone.next()).await);
+    }
     // Whatever came of it, nothing stays; what cannot be removed now is swept later.
     drop(remove(shared, &id).await);
     said
 }
 
+/// What it says from its start to its end. It is listened to before it is started, for its log goes with it.
 async fn said(shared: &Shared, id: &str) -> Result<String, ActError> {
     let client = shared.connection.client()?;
+    let options = AttachContainerOptionsBuilder::default()
+        .stream(true)
+        .stdout(true)
+        .build();
+    let attach = client.attach_container(id, Some(options));
+    let mut heard = call::within(Op::Logs, WRITE, attach).await?.output;
     call::within(Op::StartContainer, WRITE, client.start_container(id, None)).await?;
-    let mut ended = client.wait_container(id, None::<WaitContainerOptions>);
-    // How it ended is told by what it said.
-    drop(tokio::time::timeout(WRITE, ended.next()).await);
-    let id = ContainerId::new(id.to_owned()).map_err(|error| ActError::Unknown(error.to_string()))?;
-    let query = LogQuery {
-        only: Some(argus_backend::Stream::Stdout),
-        ..LogQuery::default()
+    let mut said = Vec::new();
+    let all = async {
+        while let Some(part) = heard.next().await {
+            said.extend_from_slice(&part.map_err(|failure| error::transport(&failure))?.into_bytes());
+        }
+        Ok(())
     };
-    let mut lines = logs::lines(shared, &id, &query);
-    let mut text = String::new();
-    while let Some(line) = lines.next().await {
-        text.push_str(&line?.text);
-        text.push('\n');
-    }
-    Ok(text)
+    tokio::time::timeout(WRITE, all)
+        .await
+        .unwrap_or_else(|_| Err(ActError::TimedOut(format!("no end within {} s", WRITE.as_secs()))))?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 /// Our own image on this engine, built where it is not there.
@@ -103,7 +132,7 @@ async fn image(shared: &Shared, made: &mut Option<Build>) -> Result<Build, ActEr
         return Ok(built.clone());
     }
     let own = shared.helpers.own_image.clone();
-    let own = own.ok_or_else(|| ActError::Rejected("there is no image to look with".to_owned()))?;
+    let own = own.ok_or_else(|| ActError::Rejected("helpers are disabled".to_owned()))?;
     let how = tokio::task::spawn_blocking(move || own()).await;
     let how = how.map_err(|error| ActError::Unknown(error.to_string()))?;
     let how = how.map_err(|error| ActError::Rejected(format!("the image to look with: {error}")))?;

@@ -17,6 +17,7 @@ mod helper;
 mod image;
 mod inspect;
 mod lease;
+mod links;
 mod listeners;
 mod logs;
 mod own_stops;
@@ -31,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::connectivity::{Aim, Seen};
 use argus_core::ident::{ContainerId, HostPort};
 use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
@@ -207,6 +209,10 @@ impl Backend for Docker {
 
     async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActError> {
         exec::run(&self.shared, id, command).await
+    }
+
+    async fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
+        Box::pin(links::look(&self.shared, source, aims)).await
     }
 
     async fn leases(&self) -> Result<Vec<Lease>, ActError> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::connectivity::{Aim, Seen};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
@@ -31,6 +32,10 @@ pub(crate) struct Fake {
     pub(crate) answers: BTreeMap<&'static str, Answer>,
     /// Exit codes of exec probes, the last one for ever; a negative one is a call that cannot be made.
     pub(crate) exits: Mutex<Vec<i64>>,
+    /// What a look from a container shows of everything; without an entry all is well.
+    pub(crate) seen_from: Mutex<BTreeMap<String, Result<Seen, ActError>>>,
+    /// Looks that reached the engine.
+    pub(crate) looks: AtomicUsize,
     /// What a survey of it shows.
     pub(crate) ground: Mutex<Ground>,
     acting: AtomicUsize,
@@ -60,6 +65,8 @@ impl Fake {
             sightings: Mutex::new(Some(sightings)),
             answers: BTreeMap::new(),
             exits: Mutex::default(),
+            seen_from: Mutex::default(),
+            looks: AtomicUsize::new(0),
             ground: Mutex::default(),
             acting: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
@@ -115,6 +122,16 @@ impl Backend for Fake {
             exit_code,
             output: "said".to_owned(),
         })
+    }
+
+    async fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        let seen = self.seen_from.lock().unwrap().clone();
+        let answer = seen
+            .get(source.as_str())
+            .cloned()
+            .unwrap_or_else(|| Ok(Seen::default()));
+        Ok(vec![answer?; aims.len()])
     }
 
     async fn leases(&self) -> Result<Vec<Lease>, ActError> {

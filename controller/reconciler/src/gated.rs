@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::connectivity::{Aim, Seen};
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::lease::{Lease, Note};
 use argus_core::memory::Circuits;
@@ -101,6 +102,11 @@ impl<B: Backend> Backend for Gated<B> {
     async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActError> {
         self.enter()?;
         self.engine.exec(id, command).await
+    }
+
+    async fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
+        self.enter()?;
+        self.engine.look_from(source, aims).await
     }
 
     // What tells the others that we live is told whatever else fails: who falls silent here loses its environments.

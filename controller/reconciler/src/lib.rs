@@ -23,6 +23,7 @@ pub mod state;
 pub mod status_writer;
 pub mod supervise;
 pub mod surveyor;
+pub mod verifier;
 pub mod wishes;
 
 pub use gated::Gated;

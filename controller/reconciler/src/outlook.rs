@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_core::brain::Site;
+use argus_core::connectivity::Book;
 use argus_core::desired::Criticality;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
@@ -40,6 +41,8 @@ pub struct Outlook {
     pub health: Arc<HealthBook>,
     /// The last look at engine and disk.
     pub survey: Arc<Survey>,
+    /// Who was seen to reach whom.
+    pub links: Arc<Book>,
     /// What is done and waited for, by environment; empty before the first turn.
     pub plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     /// What is remembered.
@@ -76,6 +79,7 @@ impl Outlook {
             world: Arc::default(),
             health: Arc::default(),
             survey: Arc::default(),
+            links: Arc::default(),
             plans: Arc::default(),
             memory: Arc::new(memory),
             progress: Arc::default(),
@@ -107,6 +111,7 @@ impl Outlook {
             && same(&self.world, &other.world)
             && same(&self.health, &other.health)
             && same(&self.survey, &other.survey)
+            && same(&self.links, &other.links)
             && same(&self.plans, &other.plans)
             && same(&self.memory, &other.memory)
             && same(&self.progress, &other.progress)

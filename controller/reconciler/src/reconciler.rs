@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Inputs};
+use argus_core::connectivity::Book;
 use argus_core::ident::EnvName;
 use argus_core::lease::Leases;
 use argus_core::memory::{EnvMemory, Memory};
@@ -60,6 +61,7 @@ pub(crate) struct Facts {
     pub(crate) journal: watch::Receiver<Health>,
     pub(crate) leases: watch::Receiver<Leases>,
     pub(crate) surveys: watch::Receiver<Arc<Survey>>,
+    pub(crate) links: watch::Receiver<Arc<Book>>,
     pub(crate) commands: mpsc::Receiver<Request>,
     pub(crate) written: watch::Receiver<Option<Written<Remembered>>>,
 }
@@ -102,6 +104,7 @@ enum Wake {
     Health,
     Leases,
     Survey,
+    Links,
     Pulse,
     Progress,
     Written,
@@ -153,6 +156,7 @@ impl<B: Backend> Reconciler<B> {
                 Wake::Health => "health",
                 Wake::Leases => "leases",
                 Wake::Survey => "survey",
+                Wake::Links => "links",
                 Wake::Timer => "timer",
                 Wake::Journal => "journal",
                 Wake::Progress => {
@@ -195,6 +199,7 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = facts.journal.changed() => Wake::Journal,
             Ok(()) = facts.leases.changed() => Wake::Leases,
             Ok(()) = facts.surveys.changed() => Wake::Survey,
+            Ok(()) = facts.links.changed() => Wake::Links,
             () = self.told.pulse.asked() => Wake::Pulse,
             Ok(()) = self.board.changed() => Wake::Progress,
             Ok(()) = facts.written.changed() => Wake::Written,
@@ -324,6 +329,7 @@ impl<B: Backend> Reconciler<B> {
             world,
             health: self.facts.healths.borrow().clone(),
             survey: self.facts.surveys.borrow().clone(),
+            links: self.facts.links.borrow_and_update().clone(),
             plans: self.plans.clone(),
             memory: shared(&last.memory, self.brain.memory()),
             progress: shared(&last.progress, &progress),

@@ -35,7 +35,7 @@ use crate::{identity, informer, lease, lock, status_writer};
 
 mod tasks;
 
-use tasks::{rules, start_keepers, start_lease, start_prober, start_specs, start_surveyor};
+use tasks::{rules, start_keepers, start_lease, start_prober, start_specs, start_surveyor, start_verifier};
 
 /// What the other tasks get to end after the acts in flight had their grace.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -61,6 +61,8 @@ pub struct Options {
     pub publish_address: IpAddr,
     /// The engine's host as seen from here, when that is not this host.
     pub engine_host: Option<IpAddr>,
+    /// Helpers of our own image may be run on the engine, to look where nothing can be seen from here.
+    pub helpers: bool,
     /// Deadlines of calls.
     pub deadlines: Deadlines,
     /// After how long without a renewal other controllers call this one dead; 90 s unless somebody wants it otherwise.
@@ -245,6 +247,14 @@ impl Controller {
         start_lease(&supervisor, &backend, holder, about, leases, clock, &stop);
         let (wanted, surveys_seen) =
             start_surveyor(&supervisor, &backend, &state, worlds_seen.clone(), clock, &stop);
+        let links_seen = start_verifier(
+            &supervisor,
+            &backend,
+            options.helpers,
+            outlooks_seen.clone(),
+            clock,
+            &stop,
+        );
         supervisor.spawn("status", Importance::Critical, {
             let (state, outlooks) = (state.clone(), outlooks_seen.clone());
             move || status_writer::run(state.clone(), view.clone(), outlooks.clone(), told_of.clone())
@@ -265,6 +275,7 @@ impl Controller {
             journal: journal.health(),
             leases: leases_seen,
             surveys: surveys_seen,
+            links: links_seen,
             commands: requests,
             written: written_seen,
         };

@@ -44,6 +44,7 @@ fn options(dir: &std::path::Path) -> Options {
         env_allow: Vec::new(),
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
+        helpers: true,
         own_image: OwnImage {
             folder: "/nowhere/own-image".into(),
             fill: None,

@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use super::output;
 use crate::exit::{Exit, Failure};
 
+mod links;
+
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
     #[command(subcommand)]
@@ -19,6 +21,12 @@ enum Verb {
         /// The path
         #[arg(default_value = "/")]
         path: String,
+    },
+    /// Whether names resolve and ports take connections, all at once
+    Links {
+        /// `HOST` or `HOST:PORT`
+        #[arg(required = true)]
+        targets: Vec<String>,
     },
 }
 
@@ -36,6 +44,7 @@ impl Probe {
                     reclaimable: None,
                 })?;
             }
+            Verb::Links { targets } => output::json(&links::look(&targets)?)?,
         }
         Ok(Exit::Done)
     }

@@ -211,8 +211,8 @@ impl ActionId {
             )
             .or("argus_orphans", &[]),
             Self::VerifyNetwork => shell(
-                "look at the environment's services and ports",
-                "argus describe {env}",
+                "look who reaches whom inside the environment",
+                "argus network {env} --verify",
             )
             .or(
                 "argus_status",

@@ -18,6 +18,7 @@ fn a_remote_engine_tells_what_is_free_and_keeps_nothing_of_the_look() {
         &engine,
         RunOptions {
             host: Some("tcp://127.0.0.1:2375".to_owned()),
+            helpers: true,
             ..RunOptions::default()
         },
     );

@@ -152,6 +152,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         preflight: argus_core::preflight::Policy::default(),
         delete_volumes: false,
         clean_orphans: true,
+        verify_links: true,
         hold: false,
         rollback: None,
         breaker: Some(argus_core::memory::breaker::Settings::default()),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use argus_core::connectivity::{Aim, Seen};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{Lease, Note};
 use argus_core::observed::Sighting;
@@ -147,6 +148,10 @@ impl Backend for Sim {
             exit_code: 0,
             output: String::new(),
         })
+    }
+
+    async fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
+        self.with(|engine, _| engine.model.look_from(source, aims))
     }
 
     async fn leases(&self) -> Result<Vec<Lease>, ActError> {

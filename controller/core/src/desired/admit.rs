@@ -89,6 +89,7 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
             restart,
             breaker,
             preflight: settings::preflight(written),
+            verify_links: written.resilience.network.verify_connectivity,
             hold: written.argus.hold,
             rollback: written
                 .argus

@@ -48,6 +48,7 @@ pub fn revision_of(desired: &Desired) -> Revision {
         fields.remove("breaker");
         fields.remove("clean_orphans");
         fields.remove("preflight");
+        fields.remove("verify_links");
         // Another version of this program serves the same: that replaces containers, and is no other revision.
         let services = fields.get_mut("services").and_then(Value::as_object_mut);
         for service in services.into_iter().flat_map(serde_json::Map::values_mut) {

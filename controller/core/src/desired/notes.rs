@@ -25,12 +25,7 @@ pub(super) fn of(written: &E2eSpec) -> Vec<String> {
         restart: _,
         policy,
     } = &written.argus;
-    let resilience = &written.resilience;
     let unserved = [
-        (
-            "resilience.network.verifyConnectivity",
-            !resilience.network.verify_connectivity,
-        ),
         ("argus.ttl", ttl.is_some()),
         ("argus.policy", *policy != Policy::default()),
     ];

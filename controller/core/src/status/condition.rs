@@ -20,6 +20,7 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
         ("Degraded", degraded(phase, services)),
         ("Blocked", blocked(input, services)),
         ("Held", held(input)),
+        ("Verified", super::links::verified(input)),
     ];
     conditions
         .into_iter()
@@ -28,7 +29,7 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
 }
 
 /// Whether it holds, why as an identifier, why in words.
-type State = (Truth, &'static str, String);
+pub(super) type State = (Truth, &'static str, String);
 
 fn dated(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
     let previous = input

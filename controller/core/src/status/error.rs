@@ -67,6 +67,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(of_no_service(input));
     errors.extend(super::ground::errors(input));
     errors.extend(flaky::all(input));
+    errors.extend(super::links::errors(input));
     errors.truncate(MOST);
     errors
         .into_iter()

@@ -102,6 +102,7 @@ struct Shop {
     orders: Orders,
     circuits: Circuits,
     survey: Option<Survey>,
+    links: crate::connectivity::Book,
     now: Timestamp,
 }
 
@@ -142,6 +143,7 @@ impl Shop {
             preflight: crate::preflight::Policy::default(),
             delete_volumes: false,
             clean_orphans: true,
+            verify_links: true,
             hold: false,
             rollback: None,
             breaker: Some(crate::memory::breaker::Settings::default()),
@@ -180,6 +182,7 @@ impl Shop {
             orders: Orders::default(),
             circuits: Circuits::default(),
             survey: None,
+            links: crate::connectivity::Book::default(),
             now: NOW,
         }
     }
@@ -301,6 +304,7 @@ impl Shop {
             refused: &self.refused,
             progress: &self.progress,
             survey: self.survey.as_ref(),
+            links: &self.links,
             disk_full: None,
             previous: self.previous.as_ref(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -905,4 +909,78 @@ fn a_look_that_nobody_wants_is_not_told() {
     assert!(shop.status().preflight.is_some());
     shop.accepted.as_mut().unwrap().desired.preflight.enabled = false;
     assert_eq!(shop.status().preflight, None);
+}
+
+#[test]
+fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at() {
+    use crate::connectivity::{Aim, Found, Look, Scene, Seen, Trouble};
+    let look = |shop: &Shop, trouble: Option<Trouble>| {
+        let scene = Scene {
+            desired: &shop.accepted.as_ref().unwrap().desired,
+            observed: &shop.observed,
+            hashes: None,
+            health: &shop.health,
+            outages: &[],
+            epoch: None,
+        };
+        let aim = Aim {
+            to: name("db"),
+            host: "db".to_owned(),
+            port: Some(5432),
+        };
+        let seen = Seen {
+            addresses: vec![[10, 0, 0, 2].into()],
+            trouble,
+        };
+        Look {
+            signature: scene.as_it_is(),
+            at: NOW,
+            links: vec![Found {
+                from: name("web"),
+                aim,
+                seen: Ok(seen),
+            }],
+            is_current: true,
+        }
+    };
+    let mut shop = Shop::ready();
+    assert_eq!(condition(&shop.status(), "Verified"), Truth::Unknown);
+    let good = look(&shop, None);
+    shop.links.looks.insert(shop.env.clone(), good);
+    let status = shop.status();
+    assert_eq!(condition(&status, "Verified"), Truth::True);
+    assert!(
+        status
+            .connectivity
+            .is_some_and(|seen| seen.verified && seen.links[0].tcp)
+    );
+
+    let bad = look(&shop, Some(Trouble::Refused("no".to_owned())));
+    shop.links.looks.insert(shop.env.clone(), bad.clone());
+    let status = shop.status();
+    assert_eq!(condition(&status, "Verified"), Truth::False);
+    assert_eq!(status.phase, Phase::Ready, "services say the phase");
+    let error = &status.errors[0];
+    assert_eq!(error.code, Code::NetworkUnreachable);
+    assert_eq!(error.service.as_deref(), Some("web"));
+    assert_eq!(error.container_id.as_deref(), Some("c-web-e1"));
+    let link = &status.connectivity.as_ref().unwrap().links[0];
+    assert!(link.dns && !link.tcp && link.error.is_some(), "{link:?}");
+
+    let old = Look {
+        is_current: false,
+        ..bad
+    };
+    shop.links.looks.insert(shop.env.clone(), old);
+    let status = shop.status();
+    assert_eq!(condition(&status, "Verified"), Truth::Unknown);
+    assert!(status.errors.is_empty() && status.connectivity.is_some());
+
+    let unknown = look(&shop, Some(Trouble::NoSuchName("no".to_owned())));
+    shop.links.looks.insert(shop.env.clone(), unknown);
+    assert_eq!(shop.status().errors[0].code, Code::DnsResolutionFailed);
+    shop.accepted.as_mut().unwrap().desired.verify_links = false;
+    let status = shop.status();
+    assert_eq!(condition(&status, "Verified"), Truth::Unknown);
+    assert!(status.errors.is_empty() && status.connectivity.is_none());
 }

@@ -47,7 +47,8 @@ pub(super) async fn look(shared: &Shared, info: &SystemInfo, version: &SystemVer
 
 /// A container's root lies on the data root: what a helper sees there is what is free.
 async fn afar(shared: &Shared, root: String, why: String) -> Fact<Disk> {
-    let said = match helper::ask(shared, &["probe", "disk"]).await {
+    let question = vec!["probe".to_owned(), "disk".to_owned()];
+    let said = match helper::ask(shared, helper::From::Nowhere, question).await {
         Ok(said) => said,
         Err(error) => return Fact::Unknown(format!("{why}, and a helper there does not tell: {error}")),
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use argus_backend::Backend;
 use argus_core::brain::Site;
+use argus_core::connectivity::Book;
 use argus_core::lease::Leases;
 use argus_core::observed::World;
 use argus_core::preflight::Survey;
@@ -14,6 +15,7 @@ use super::Options;
 use crate::clock::Clock;
 use crate::keeper::{self, Written};
 use crate::lease;
+use crate::outlook::Outlook;
 use crate::prober::{self, Places, Voice};
 use crate::reconciler::Remembered;
 use crate::specs::admission::Admission;
@@ -22,6 +24,7 @@ use crate::specs::{self, Kept, Rules, SpecBook};
 use crate::state::StateDir;
 use crate::supervise::{Importance, Supervisor};
 use crate::surveyor::{self, Lines};
+use crate::verifier;
 use crate::wishes::Desires;
 
 /// What the prober looks at.
@@ -125,6 +128,33 @@ pub(super) fn start_surveyor<B: Backend>(
         surveyor::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
     });
     (wanted, seen)
+}
+
+pub(super) fn start_verifier<B: Backend>(
+    supervisor: &Supervisor,
+    backend: &Arc<B>,
+    helpers: bool,
+    outlooks: watch::Receiver<Arc<Outlook>>,
+    clock: Clock,
+    stop: &CancellationToken,
+) -> watch::Receiver<Arc<Book>> {
+    let book = Book {
+        helpers,
+        ..Book::default()
+    };
+    let (books, seen) = watch::channel(Arc::new(book));
+    let (backend, stop) = (backend.clone(), stop.clone());
+    // Without it everything goes on; it only tells.
+    supervisor.spawn("verifier", Importance::Useful, move || {
+        verifier::run(
+            backend.clone(),
+            outlooks.clone(),
+            books.clone(),
+            clock,
+            stop.clone(),
+        )
+    });
+    seen
 }
 
 pub(super) fn rules(options: &Options, site: &Site) -> Rules {

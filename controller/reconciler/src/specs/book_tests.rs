@@ -33,6 +33,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         preflight: argus_core::preflight::Policy::default(),
         delete_volumes: false,
         clean_orphans: true,
+        verify_links: true,
         hold: false,
         rollback: None,
         breaker: Some(argus_core::memory::breaker::Settings::default()),

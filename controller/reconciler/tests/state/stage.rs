@@ -102,6 +102,7 @@ impl Stage {
             env_allow: Vec::new(),
             process_env: BTreeMap::new(),
             allow_mounts: Vec::new(),
+            helpers: true,
             own_image: argus_reconciler::specs::judge::OwnImage {
                 folder: "/nowhere/own-image".into(),
                 fill: None,

@@ -43,6 +43,8 @@ impl House {
             strict: true,
             env_allow: Vec::new(),
             allow_mount: Vec::new(),
+            // Their image would be left on the engine.
+            helpers: false,
             ..given.clone()
         };
         let house = Self {
@@ -143,6 +145,7 @@ mod tests {
                 allow_mount: Vec::new(),
                 log_format: crate::settings::LogFormat::Human,
                 listen: None,
+                helpers: false,
             },
         };
         let read = argus_crds::yaml::read("e2e.yaml", house.spec().as_bytes());

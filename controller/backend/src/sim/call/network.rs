@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use argus_core::connectivity::{Aim, Seen, Trouble};
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
 use argus_core::memory::expectation::is_up;
-use argus_core::observed::{Attachment, Container, Network, ObjectId, Volume};
+use argus_core::observed::{Attachment, Container, ContainerState, Network, ObjectId, Volume};
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Act;
 
@@ -13,6 +14,29 @@ use super::Came;
 use crate::sim::model::Model;
 
 impl Model {
+    /// A name is known to whoever is on a network with a running container of that name or alias; what runs takes connections.
+    pub(crate) fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
+        let source = &self.containers.get(source).ok_or(ActError::Gone)?.container;
+        if source.state != ContainerState::Running {
+            return Err(ActError::Rejected("the source does not run".to_owned()));
+        }
+        let known = |host: &str| {
+            self.containers().any(|other| {
+                let shares = |(name, at): (&String, &Attachment)| {
+                    let own = source.networks.get(name);
+                    own.is_some_and(|own| own.network == at.network)
+                        && (other.name == host || at.aliases.iter().any(|alias| alias == host))
+                };
+                other.state == ContainerState::Running && other.networks.iter().any(shares)
+            })
+        };
+        let seen = |aim: &Aim| Seen {
+            addresses: Vec::new(),
+            trouble: (!known(&aim.host)).then(|| Trouble::NoSuchName("no such name".to_owned())),
+        };
+        Ok(aims.iter().map(seen).collect())
+    }
+
     pub(super) fn connect(
         &mut self,
         act: &Act,

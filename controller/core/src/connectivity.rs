@@ -1,0 +1,189 @@
+//! Who shall reach whom inside an environment, when that is looked at, and what came of it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ident::{ContainerId, EnvName, NetworkId, ServiceName};
+use crate::time::Timestamp;
+
+mod aims;
+mod scene;
+mod told;
+
+pub use aims::aims;
+pub use scene::Scene;
+pub use told::{errors, matrix};
+
+/// Something that a service wants to reach.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Aim {
+    /// The service or mock behind the name.
+    pub to: ServiceName,
+    /// The name that it is asked for by.
+    pub host: String,
+    /// The TCP port; `None`: that its name resolves is all that can be asked.
+    pub port: Option<u16>,
+}
+
+/// What a look from inside a container's network showed of one aim.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Seen {
+    /// What the name resolves to.
+    pub addresses: Vec<IpAddr>,
+    /// Why it is not reached; `None`: it is.
+    pub trouble: Option<Trouble>,
+}
+
+/// Why something is not reached, with the words of whoever said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", content = "said", rename_all = "camelCase")]
+pub enum Trouble {
+    /// The resolver knows no such name.
+    NoSuchName(String),
+    /// The resolver failed, or did not answer.
+    NoResolver(String),
+    /// Its host is there, and nobody listens on the port.
+    Refused(String),
+    /// Nothing came back.
+    TimedOut(String),
+    /// There is no way to it.
+    NoRoute(String),
+}
+
+impl Trouble {
+    /// It is the name that is not known.
+    pub fn is_of_the_name(&self) -> bool {
+        match self {
+            Self::NoSuchName(_) | Self::NoResolver(_) => true,
+            Self::Refused(_) | Self::TimedOut(_) | Self::NoRoute(_) => false,
+        }
+    }
+
+    /// It may be the network's doing: to attach somebody anew may mend it.
+    pub fn is_of_the_network(&self) -> bool {
+        match self {
+            Self::NoSuchName(_) | Self::NoResolver(_) | Self::TimedOut(_) | Self::NoRoute(_) => true,
+            Self::Refused(_) => false,
+        }
+    }
+
+    /// What was said.
+    pub fn said(&self) -> &str {
+        match self {
+            Self::NoSuchName(said)
+            | Self::NoResolver(said)
+            | Self::Refused(said)
+            | Self::TimedOut(said)
+            | Self::NoRoute(said) => said,
+        }
+    }
+
+    /// An identifier, as it stands in the details of an error.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NoSuchName(_) => "NXDOMAIN",
+            Self::NoResolver(_) => "SERVFAIL",
+            Self::Refused(_) => "refused",
+            Self::TimedOut(_) => "timedOut",
+            Self::NoRoute(_) => "noRoute",
+        }
+    }
+}
+
+/// What was seen of one link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Who asks.
+    pub from: ServiceName,
+    /// Whom.
+    pub aim: Aim,
+    /// What came of it; why it could not be looked at.
+    pub seen: Result<Seen, String>,
+}
+
+impl Found {
+    /// Why the link does not work, where it was looked at.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.seen.as_ref().ok()?.trouble.as_ref()
+    }
+}
+
+/// What a look at an environment was taken of: another one is another look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Signature {
+    /// The runs that were looked at, each with its start.
+    pub runs: BTreeMap<ServiceName, (ContainerId, Option<Timestamp>)>,
+    /// The network that they were on; `None`: there is none.
+    pub network: Option<NetworkId>,
+    /// When the engine came back last.
+    pub epoch: Option<Timestamp>,
+    /// What each wanted.
+    pub aims: BTreeMap<ServiceName, Vec<Aim>>,
+}
+
+/// One look at all links of an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// What it was taken of.
+    pub signature: Signature,
+    /// When it was taken; of looks that show the same the first.
+    pub at: Timestamp,
+    /// All links.
+    pub links: Vec<Found>,
+    /// Everything is still there as it was looked at.
+    pub is_current: bool,
+}
+
+impl Look {
+    /// Every link was looked at, and works.
+    pub fn is_good(&self) -> bool {
+        let works = |found: &Found| found.seen.as_ref().is_ok_and(|seen| seen.trouble.is_none());
+        self.links.iter().all(works)
+    }
+
+    /// The services of which one is to be attached anew, the likeliest first: whoever cannot reach several others,
+    /// else whom nobody reaches.
+    pub fn suspects(&self) -> Vec<&ServiceName> {
+        let mut suspects = Vec::new();
+        let bad = |found: &&Found| found.trouble().is_some_and(Trouble::is_of_the_network);
+        for found in self.links.iter().filter(bad) {
+            let own: Vec<&Found> = self
+                .links
+                .iter()
+                .filter(|other| other.from == found.from)
+                .collect();
+            let lonely = own.len() > 1 && own.iter().all(bad);
+            let (first, second) = if lonely {
+                (&found.from, &found.aim.to)
+            } else {
+                (&found.aim.to, &found.from)
+            };
+            suspects.extend([first, second]);
+        }
+        let mut told = std::collections::BTreeSet::new();
+        suspects.retain(|name| told.insert(*name));
+        suspects
+    }
+}
+
+/// What is known of all environments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Book {
+    /// The last look at each.
+    pub looks: BTreeMap<EnvName, Look>,
+    /// Whether helpers may be used at all; without them nobody looks.
+    pub helpers: bool,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self {
+            looks: BTreeMap::new(),
+            helpers: true,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A look in the words of the status: the matrix, and an error for each link that does not work.
+
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{Connectivity, Link};
+use serde_json::{Value, json};
+
+use super::{Aim, Found, Look, Scene, Trouble};
+use crate::ident::ServiceName;
+use crate::observed::{Container, ContainerState};
+
+/// Who reaches whom.
+pub fn matrix(look: &Look) -> Connectivity {
+    Connectivity {
+        verified: look.is_good(),
+        as_of: look.at.to_string(),
+        links: look.links.iter().map(link).collect(),
+    }
+}
+
+fn link(found: &Found) -> Link {
+    let error = match &found.seen {
+        Err(why) => Some(format!("not looked at: {why}")),
+        Ok(seen) => seen.trouble.as_ref().map(words),
+    };
+    let resolved = |trouble: Option<&Trouble>| trouble.is_none_or(|trouble| !trouble.is_of_the_name());
+    let (dns, tcp) = match &found.seen {
+        Err(_) => (false, false),
+        Ok(seen) => {
+            let connected = seen.trouble.is_none() && found.aim.port.is_some();
+            (resolved(seen.trouble.as_ref()), connected)
+        }
+    };
+    Link {
+        from: found.from.to_string(),
+        to: found.aim.to.to_string(),
+        host: found.aim.host.clone(),
+        port: found.aim.port,
+        dns,
+        tcp,
+        error,
+    }
+}
+
+fn words(trouble: &Trouble) -> String {
+    let what = match trouble {
+        Trouble::NoSuchName(_) => "no such name",
+        Trouble::NoResolver(_) => "the resolver does not answer",
+        Trouble::Refused(_) => "connection refused",
+        Trouble::TimedOut(_) => "no answer in time",
+        Trouble::NoRoute(_) => "no way to it",
+    };
+    what.to_owned()
+}
+
+/// An error for each link that was looked at and does not work, each about the service that asks.
+pub fn errors(look: &Look, scene: &Scene<'_>) -> Vec<StructuredError> {
+    let error = |found: &Found| Some(of(found, found.trouble()?, scene));
+    look.links.iter().filter_map(error).collect()
+}
+
+fn of(found: &Found, trouble: &Trouble, scene: &Scene<'_>) -> StructuredError {
+    let Found { from, aim, .. } = found;
+    let Aim { to, host, port } = aim;
+    let what = words(trouble);
+    let state = standing(to, scene);
+    let beside = match state {
+        "attached" => String::new(),
+        "notAttached" => format!("; `{to}` is not on the network"),
+        _ => format!("; `{to}` does not run"),
+    };
+    let mut details = json!({
+        "from": from, "to": to, "host": host, "failure": trouble.word(), "said": trouble.said(),
+        "source": { "service": from, "standing": standing(from, scene) },
+        "target": { "service": to, "standing": state },
+        "network": scene.network().map(|network| json!({ "name": network.name, "id": network.id })),
+        "members": members(scene),
+        "topology": topology(scene),
+    });
+    if trouble.is_of_the_name() {
+        let message = format!("`{from}` cannot resolve `{host}`: {what}{beside}");
+        return StructuredError::new(Code::DnsResolutionFailed, message)
+            .service(from.as_str())
+            .details(details);
+    }
+    let addresses = found
+        .seen
+        .as_ref()
+        .map(|seen| seen.addresses.clone())
+        .unwrap_or_default();
+    let (at, port) = (
+        addresses
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
+        port.map(|port| format!(":{port}")).unwrap_or_default(),
+    );
+    if let Value::Object(map) = &mut details {
+        map.insert("port".to_owned(), json!(aim.port));
+        map.insert("addresses".to_owned(), json!(addresses));
+    }
+    let message = format!("`{from}` cannot connect to `{host}{port}` ({at}): {what}{beside}");
+    StructuredError::new(Code::NetworkUnreachable, message)
+        .service(from.as_str())
+        .details(details)
+}
+
+/// Whether the container of a service runs, and is on the network.
+fn standing(service: &ServiceName, scene: &Scene<'_>) -> &'static str {
+    match scene.container(service) {
+        None => "notRunning",
+        Some(container) if is_member(container, scene) => "attached",
+        Some(_) => "notAttached",
+    }
+}
+
+fn is_member(container: &Container, scene: &Scene<'_>) -> bool {
+    let Some(network) = scene.network() else {
+        return false;
+    };
+    let at = container.networks.get(&network.name);
+    // A list does not tell the id.
+    at.is_some_and(|at| at.network.as_ref().is_none_or(|id| *id == network.id))
+}
+
+/// Who of the environment is on its network.
+fn members(scene: &Scene<'_>) -> Vec<String> {
+    let containers = scene.observed.containers.values();
+    let members = containers
+        .filter(|container| container.state == ContainerState::Running && is_member(container, scene));
+    members.map(|container| container.name.clone()).collect()
+}
+
+/// Every container of the environment with what it is attached to.
+fn topology(scene: &Scene<'_>) -> Vec<Value> {
+    let containers = scene.observed.containers.values();
+    let one = |container: &Container| {
+        let networks: Vec<Value> = container
+            .networks
+            .iter()
+            .map(|(name, at)| {
+                json!({ "name": name, "id": at.network, "address": at.address, "aliases": at.aliases })
+            })
+            .collect();
+        let service = container.owner().and_then(|owner| owner.service);
+        json!({ "container": container.name, "service": service, "state": container.state, "networks": networks })
+    };
+    containers.map(|container| one(container)).collect()
+}

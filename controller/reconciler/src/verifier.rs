@@ -1,0 +1,299 @@
+//! The verifier: looks who reaches whom once everybody is up, and again when something changed or does not work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::{Backend, NO_PROGRESS};
+use argus_core::connectivity::{Book, Found, Look, Scene, Signature};
+use argus_core::desired::Accepted;
+use argus_core::ident::EnvName;
+use argus_core::mode::Mode;
+use argus_core::observed::{Observed, Outage};
+use argus_core::outcome::ActError;
+use argus_core::plan::Plan;
+use argus_core::probe::HealthBook;
+use argus_core::time::Timestamp;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::outlook::Outlook;
+use crate::supervise::crew::{Crew, Lost};
+
+/// What does not work is looked at again after these, the last one for ever. It counts from the second look on: what
+/// has just started may not listen yet.
+const AGAIN: [Duration; 6] = [
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(40),
+    Duration::from_secs(60),
+];
+/// A look that is under way when the controller stops may end, so that nothing of it stays.
+const LAST: Duration = Duration::from_secs(3);
+
+/// All that a signature is made of, to see at a glance that it is the same as before.
+#[derive(Debug, Clone, PartialEq)]
+struct Ingredients {
+    accepted: Shared<Accepted>,
+    observed: Shared<Observed>,
+    plan: Shared<Plan>,
+    health: Shared<HealthBook>,
+    outages: Vec<Outage>,
+}
+
+/// Equal when it is the same one.
+#[derive(Debug, Clone)]
+struct Shared<T>(Arc<T>);
+
+impl<T> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// One environment, as far as looks at it are concerned.
+#[derive(Debug, Default)]
+struct Watched {
+    seen: Option<Ingredients>,
+    /// What a look would be taken of; `None`: somebody is not up.
+    signature: Option<Signature>,
+    /// When the next look is due; `None`: when something changes.
+    due: Option<Timestamp>,
+    /// Looks in a row that did not show all links working.
+    in_vain: usize,
+}
+
+struct Verifier<B> {
+    backend: Arc<B>,
+    clock: Clock,
+    watched: BTreeMap<EnvName, Watched>,
+    crew: Crew<EnvName, Look>,
+    book: Book,
+    epoch: Option<Timestamp>,
+}
+
+/// Verifies until it is stopped.
+pub async fn run<B: Backend>(
+    backend: Arc<B>,
+    mut outlooks: watch::Receiver<Arc<Outlook>>,
+    books: watch::Sender<Arc<Book>>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let mut verifier = Verifier {
+        backend,
+        clock,
+        watched: BTreeMap::new(),
+        crew: Crew::default(),
+        book: Book::clone(&books.borrow()),
+        epoch: None,
+    };
+    if !verifier.book.helpers {
+        return stop.cancelled().await;
+    }
+    loop {
+        let may_look = {
+            let outlook = outlooks.borrow_and_update().clone();
+            verifier.aim(&outlook);
+            may_look(&outlook)
+        };
+        if may_look {
+            verifier.fire();
+        }
+        verifier.publish(&books);
+        let wake = verifier
+            .next_due()
+            .filter(|_| may_look && verifier.crew.is_empty());
+        let ended = tokio::select! {
+            () = stop.cancelled() => {
+                if !verifier.crew.is_empty() {
+                    drop(tokio::time::timeout(LAST, verifier.crew.ended()).await);
+                }
+                return;
+            }
+            changed = outlooks.changed() => if changed.is_err() { return } else { None },
+            ended = verifier.crew.ended() => Some(ended),
+            () = clock.sleep_until(wake) => None,
+        };
+        if let Some((env, look)) = ended {
+            verifier.take(&env, look);
+        }
+    }
+}
+
+/// A helper is a container that is made: not while nothing may be made, and not while nobody would start it.
+fn may_look(outlook: &Outlook) -> bool {
+    let at_work = match outlook.mode {
+        Mode::Full | Mode::Limited | Mode::Reduced => true,
+        Mode::Minimal | Mode::Safe | Mode::Recovery => false,
+    };
+    let memory = &outlook.memory;
+    at_work && outlook.world.synced() && memory.circuits.engine().is_closed() && memory.disk_full.is_none()
+}
+
+impl<B: Backend> Verifier<B> {
+    /// What a look would be taken of now, environment by environment; another one is due at once.
+    fn aim(&mut self, outlook: &Outlook) {
+        let back = outlook
+            .world
+            .outages()
+            .iter()
+            .filter_map(|outage| outage.until)
+            .max();
+        self.epoch = self.epoch.max(back);
+        let wanted: BTreeSet<&EnvName> = outlook
+            .desired
+            .iter()
+            .filter(|(_, accepted)| accepted.desired.verify_links)
+            .map(|(env, _)| env)
+            .collect();
+        self.watched.retain(|env, _| wanted.contains(env));
+        self.book.looks.retain(|env, _| wanted.contains(env));
+        for env in wanted {
+            let seen = ingredients(outlook, env);
+            let watched = self.watched.entry(env.clone()).or_default();
+            if seen.is_some() && watched.seen == seen {
+                continue;
+            }
+            let signature = seen.as_ref().and_then(|seen| signature(seen, self.epoch));
+            watched.seen = seen;
+            if watched.signature == signature {
+                continue;
+            }
+            if let Some(look) = self.book.looks.get_mut(env) {
+                look.is_current = false;
+            }
+            watched.due = signature.as_ref().map(|_| self.clock.now());
+            watched.signature = signature;
+            watched.in_vain = 0;
+        }
+    }
+
+    /// Takes the look that is due for the longest time, one at a time.
+    fn fire(&mut self) {
+        let now = self.clock.now();
+        let due = |(env, watched): (&EnvName, &Watched)| {
+            let at = watched.due.filter(|at| *at <= now)?;
+            Some((at, env.clone(), watched.signature.clone()?))
+        };
+        let next = self.watched.iter().filter_map(due).min_by_key(|(at, ..)| *at);
+        if let Some((_, env, signature)) = next.filter(|_| self.crew.is_empty()) {
+            let (backend, clock) = (self.backend.clone(), self.clock);
+            self.crew
+                .start(env, async move { look(&*backend, signature, clock).await });
+        }
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.watched.values().filter_map(|watched| watched.due).min()
+    }
+
+    fn take(&mut self, env: &EnvName, look: Result<Look, Lost>) {
+        let Some(watched) = self.watched.get_mut(env) else {
+            return;
+        };
+        let look = match look {
+            Ok(look) if watched.signature.as_ref() == Some(&look.signature) => look,
+            // It changed meanwhile, and the look that follows from that is due.
+            Ok(_) => return,
+            Err(lost) => {
+                tracing::error!(%env, ?lost, "a look was lost");
+                watched.due = Some(self.clock.now() + AGAIN[AGAIN.len() - 1]);
+                return;
+            }
+        };
+        if look.is_good() {
+            watched.in_vain = 0;
+            watched.due = None;
+        } else {
+            let pause = AGAIN[watched.in_vain.min(AGAIN.len() - 1)];
+            watched.in_vain += 1;
+            watched.due = Some(self.clock.now() + pause);
+            if watched.in_vain == 1 {
+                return;
+            }
+        }
+        let says_the_same =
+            |last: &Look| last.is_current && last.signature == look.signature && last.links == look.links;
+        if !self.book.looks.get(env).is_some_and(says_the_same) {
+            tracing::info!(%env, links = look.links.len(), good = look.is_good(), "links");
+            self.book.looks.insert(env.clone(), look);
+        }
+    }
+
+    fn publish(&self, books: &watch::Sender<Arc<Book>>) {
+        books.send_if_modified(|told| {
+            let differs = **told != self.book;
+            if differs {
+                *told = Arc::new(self.book.clone());
+            }
+            differs
+        });
+    }
+}
+
+fn ingredients(outlook: &Outlook, env: &EnvName) -> Option<Ingredients> {
+    Some(Ingredients {
+        accepted: Shared(outlook.desired.get(env)?.clone()),
+        observed: Shared(outlook.world.of(env)?.clone()),
+        plan: Shared(outlook.plans.get(env)?.clone()),
+        health: Shared(outlook.health.clone()),
+        outages: outlook.world.outages().to_vec(),
+    })
+}
+
+fn signature(seen: &Ingredients, epoch: Option<Timestamp>) -> Option<Signature> {
+    let scene = Scene {
+        desired: &seen.accepted.0.desired,
+        observed: &seen.observed.0,
+        hashes: Some(&seen.plan.0.hashes),
+        health: &seen.health.0,
+        outages: &seen.outages,
+        epoch,
+    };
+    scene.due()
+}
+
+/// One look at all links of an environment, from one service after the other.
+pub async fn look<B: Backend>(backend: &B, signature: Signature, clock: Clock) -> Look {
+    let mut links = Vec::new();
+    for (from, aims) in &signature.aims {
+        let seen = match signature.runs.get(from) {
+            None => Err(format!("`{from}` does not run")),
+            Some((id, _)) => {
+                // The first look on an engine builds the image to look with.
+                let looked = tokio::time::timeout(NO_PROGRESS, backend.look_from(id, aims)).await;
+                let late = || ActError::TimedOut(format!("no answer within {} s", NO_PROGRESS.as_secs()));
+                looked
+                    .unwrap_or_else(|_| Err(late()))
+                    .map_err(|error| error.to_string())
+            }
+        };
+        for (at, aim) in aims.iter().enumerate() {
+            let seen = match &seen {
+                Ok(seen) => seen
+                    .get(at)
+                    .cloned()
+                    .ok_or_else(|| "nothing was said of it".to_owned()),
+                Err(why) => Err(why.clone()),
+            };
+            links.push(Found {
+                from: from.clone(),
+                aim: aim.clone(),
+                seen,
+            });
+        }
+    }
+    Look {
+        signature,
+        at: clock.now(),
+        links,
+        is_current: true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Networks that people broke: healed, and seen to be.
+
+use argus_tests::PrivateEngine;
+use argus_tests::stage::{LIMIT, incarnations};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::stage::{controller, engine, helpers, shop, verified};
+
+fn disconnect(engine: &PrivateEngine, network: &str, container: &str) {
+    engine.docker_ok(&["network", "disconnect", "-f", network, container]);
+}
+
+#[test]
+fn who_was_detached_moved_or_lost_its_name_is_healed_and_verified_again() {
+    let engine = engine();
+    let argus = controller(engine);
+    argus.write_spec("e2e.yaml", &shop("moved", 19070, 8080));
+    let network = "argusai-moved-network";
+    let status = verified(&argus, "moved", &Value::Null);
+    let runs = incarnations(engine, "moved");
+
+    disconnect(engine, network, "moved-db");
+    let status = verified(&argus, "moved", &status);
+
+    engine.docker_ok(&["network", "create", "moved-elsewhere"]);
+    engine.docker_ok(&["network", "connect", "moved-elsewhere", "moved-api"]);
+    disconnect(engine, network, "moved-api");
+    let status = verified(&argus, "moved", &status);
+
+    // It is on its network, and nobody knows it by the name of its service.
+    disconnect(engine, network, "moved-mock-payments");
+    engine.docker(&["network", "connect", network, "moved-mock-payments"]);
+    let status = verified(&argus, "moved", &status);
+
+    assert_eq!(incarnations(engine, "moved"), runs, "nothing was restarted");
+    assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+    disconnect(engine, "moved-elsewhere", "moved-api");
+    engine.docker_ok(&["network", "rm", "moved-elsewhere"]);
+    argus.wait_until(LIMIT, "helpers leave nothing", || {
+        (helpers(engine, "moved") == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_network_that_is_gone_or_another_is_put_right_with_everybody_on_it() {
+    let engine = engine();
+    let argus = controller(engine);
+    argus.write_spec("e2e.yaml", &shop("gone", 19080, 8080));
+    let network = "argusai-gone-network";
+    let status = verified(&argus, "gone", &Value::Null);
+    let runs = incarnations(engine, "gone");
+    let inspect = || -> Value {
+        let output = engine.docker(&["network", "inspect", network]);
+        serde_json::from_slice::<Value>(&output.stdout).expect("it is there")[0].clone()
+    };
+    let everybody_off = || {
+        for name in runs.keys() {
+            engine.docker(&["network", "disconnect", "-f", network, name]);
+        }
+        engine.docker(&["network", "rm", network]).status.success()
+    };
+    let first = inspect();
+    // It would put them back on the network faster than they are taken off.
+    argus.signal(Signal::STOP);
+    assert!(everybody_off());
+    argus.signal(Signal::CONT);
+    let status = verified(&argus, "gone", &status);
+    let second = inspect();
+    assert_ne!(first["Id"], second["Id"]);
+
+    // Another one of the same name, by somebody who took the labels along.
+    let labels = second["Labels"].as_object().expect("labels").clone();
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("--label={key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    let mut create = vec!["network", "create", "--subnet", "10.213.0.0/24"];
+    create.extend(labels.iter().map(String::as_str));
+    create.push(network);
+    argus.stop();
+    assert!(everybody_off());
+    engine.docker_ok(&create);
+    argus.start_again();
+    let status = verified(&argus, "gone", &status);
+    assert_eq!(inspect()["IPAM"]["Config"][0]["Subnet"], "10.213.0.0/24");
+    assert_eq!(incarnations(engine, "gone"), runs, "nothing was restarted");
+    assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+}

@@ -1,0 +1,66 @@
+//! `argus network --verify`: a look that a person asks for, with or without a controller.
+
+use argus_tests::stage::LIMIT;
+
+use crate::stage::{controller, engine, helpers, links, network, shop};
+
+#[test]
+fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
+    let engine = engine();
+    let argus = controller(engine);
+    argus.write_spec("e2e.yaml", &shop("bare", 19000, 8080));
+    argus.wait_ready("bare", LIMIT);
+    let (code, told) = network(&argus, "bare", &["--verify"]);
+    assert_eq!(
+        links(&told),
+        ["api -> db:8080", "web -> api:8080", "web -> payments:8080"],
+        "{told:#}"
+    );
+    assert_eq!((code, &told["verified"]), (Some(0), &true.into()), "{told:#}");
+    assert_eq!(helpers(engine, "bare"), 0, "a helper leaves nothing");
+
+    // Without a controller, and with somebody who is not there.
+    argus.stop();
+    engine.docker_ok(&["stop", "-t", "0", "bare-mock-payments"]);
+    let (code, told) = network(&argus, "bare", &["--verify"]);
+    assert_eq!(code, Some(1), "{told:#}");
+    let error = &told["errors"][0];
+    assert_eq!(error["code"], "DNS_RESOLUTION_FAILED", "{told:#}");
+    let details = &error["details"];
+    assert_eq!(details["host"], "payments");
+    assert_eq!(details["target"]["standing"], "notRunning");
+    assert_eq!(details["network"]["name"], "argusai-bare-network");
+    let members = details["members"].as_array().expect("who is on it");
+    assert_eq!(members.len(), 3, "{details:#}");
+    assert_eq!(helpers(engine, "bare"), 0, "a helper leaves nothing");
+}
+
+#[test]
+fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
+    let engine = engine();
+    let argus = controller(engine);
+    argus.write_spec("e2e.yaml", &shop("refused", 19010, 5432));
+    argus.wait_ready("refused", LIMIT);
+    let (code, told) = network(&argus, "refused", &["--verify"]);
+    assert_eq!(code, Some(1), "{told:#}");
+    assert_eq!(links(&told)[0], "api -> db:5432 connection refused");
+    let error = &told["errors"][0];
+    assert_eq!(error["code"], "NETWORK_UNREACHABLE");
+    assert_eq!(error["service"], "api");
+    let details = &error["details"];
+    assert_eq!(
+        (&details["port"], &details["failure"]),
+        (&5432.into(), &"refused".into())
+    );
+    assert_eq!(details["target"]["standing"], "attached");
+    let db = details["topology"]
+        .as_array()
+        .and_then(|all| all.iter().find(|one| one["service"] == "db"))
+        .expect("where it is");
+    assert_eq!(db["networks"][0]["name"], "argusai-refused-network");
+    assert_eq!(
+        db["networks"][0]["address"], details["addresses"][0],
+        "{details:#}"
+    );
+    assert!(!told.to_string().contains("secret"), "{told:#}");
+}

@@ -1,0 +1,110 @@
+//! What the controller looks at by itself, and what it tells of it.
+
+use std::time::Duration;
+
+use argus_tests::stage::{LIMIT, condition, images};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use serde_json::Value;
+
+use crate::stage::{BARE, controller, engine, helpers, links, network, shop, verified};
+
+#[test]
+fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
+    let engine = engine();
+    let argus = controller(engine);
+    argus.write_spec("e2e.yaml", &shop("matrix", 19020, 8080));
+    let status = verified(&argus, "matrix", &Value::Null);
+    assert_eq!(
+        links(&status),
+        ["api -> db:8080", "web -> api:8080", "web -> payments:8080"],
+        "{status:#}"
+    );
+    let (code, told) = network(&argus, "matrix", &[]);
+    assert_eq!((code, links(&told)), (Some(0), links(&status)), "{told:#}");
+    argus.wait_until(LIMIT, "the journal tells it", || {
+        let events = argus.cli(&["events", "matrix", "--type", "network_verified"]);
+        String::from_utf8_lossy(&events.stdout)
+            .contains("network_verified")
+            .then_some(())
+    });
+    assert_eq!(helpers(engine, "matrix"), 0, "a helper leaves nothing");
+    // What works is not looked at again.
+    wait::all_the_while(Duration::from_secs(4), "nothing is looked at again", || {
+        helpers(engine, "matrix") == 0 && argus.status("matrix")["connectivity"] == status["connectivity"]
+    });
+}
+
+#[test]
+fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say() {
+    let engine = engine();
+    let argus = controller(engine);
+    argus.write_spec("e2e.yaml", &shop("deaf", 19030, 5432));
+    let status = argus.wait_status("deaf", LIMIT, "is not verified", |now| {
+        condition(now, "Verified")["status"] == "False"
+    });
+    assert_eq!(status["phase"], "Ready");
+    assert_eq!(condition(&status, "Verified")["reason"], "Unreached");
+    let error = &status["errors"][0];
+    assert_eq!(error["code"], "NETWORK_UNREACHABLE", "{status:#}");
+    assert_eq!(
+        (&error["service"], &error["environment"]),
+        (&"api".into(), &"deaf".into())
+    );
+    assert_eq!(error["details"]["failure"], "refused");
+    assert_eq!(
+        error["remedies"][0]["command"], "argus network deaf --verify",
+        "{error:#}"
+    );
+    let (code, told) = network(&argus, "deaf", &[]);
+    assert_eq!(
+        (code, &told["errors"][0]["errorId"]),
+        (Some(1), &error["errorId"])
+    );
+    // The file says where the database really is, and all is well.
+    argus.write_spec("e2e.yaml", &shop("deaf", 19030, 8080));
+    let status = verified(&argus, "deaf", &status);
+    assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+}
+
+#[test]
+fn nobody_looks_where_the_file_or_the_controller_says_so() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("on.e2e.yaml", &shop("unlooked", 19040, 8080));
+    let off = "resilience: { network: { verifyConnectivity: false } }\n";
+    argus.write_spec("off.e2e.yaml", &(shop("unwanted", 19050, 8080) + off));
+    for (env, reason) in [("unlooked", "HelpersDisabled"), ("unwanted", "NotWanted")] {
+        let status = argus.wait_ready(env, LIMIT);
+        let verified = condition(&status, "Verified");
+        assert_eq!(
+            (&verified["status"], &verified["reason"]),
+            (&"Unknown".into(), &reason.into())
+        );
+        assert!(status["connectivity"].is_null(), "{status:#}");
+        assert_eq!(
+            network(&argus, env, &[]).0,
+            Some(5),
+            "neither verified nor broken"
+        );
+    }
+    let refused = argus.cli(&["network", "unlooked", "--verify", "-o", "json"]);
+    assert_eq!(refused.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("helpers are disabled"));
+}
+
+#[test]
+fn after_an_engine_restart_it_is_looked_at_again() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    engine.load_argus_image(BARE);
+    let argus = controller(&engine);
+    argus.write_spec("e2e.yaml", &shop("again", 19060, 8080));
+    let before = verified(&argus, "again", &Value::Null);
+    engine.restart();
+    let after = verified(&argus, "again", &before);
+    assert_eq!(links(&after), links(&before));
+    let stayed = argus.wait_until(LIMIT, "a helper leaves nothing", || {
+        (helpers(&engine, "again") == 0).then_some(0)
+    });
+    assert_eq!(stayed, 0);
+}
