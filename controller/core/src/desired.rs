@@ -194,10 +194,13 @@ pub struct Build {
     pub digest: Hash,
 }
 
+/// The name of the images of this program, which stands before their tags.
+pub const OWN_IMAGE: &str = "argus/mock";
+
 /// The tag of the image of this program: another program is another tag.
 pub fn own_image_tag(digest: &Hash) -> String {
     let short: String = digest.as_str().chars().take(12).collect();
-    format!("argus/mock:{short}")
+    format!("{OWN_IMAGE}:{short}")
 }
 
 /// A published port as the file wants it.

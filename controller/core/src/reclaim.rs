@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::desired::OWN_IMAGE;
 use crate::time::Timestamp;
 
 /// An image that Argus built.
@@ -24,22 +25,38 @@ pub struct BuiltImage {
     pub steps: BTreeMap<String, u64>,
 }
 
+impl BuiltImage {
+    /// It is of this program, for mocks: each program has a tag of its own, which no newer one takes.
+    fn is_own(&self) -> bool {
+        let tag = self.built_as.strip_prefix(OWN_IMAGE);
+        tag.is_some_and(|tag| tag.starts_with(':'))
+    }
+
+    /// What newer builds follow it under.
+    fn line(&self) -> &str {
+        if self.is_own() { OWN_IMAGE } else { &self.built_as }
+    }
+
+    /// Somebody gave it a name: one that it has still, or that we did not give it.
+    fn is_named(&self) -> bool {
+        let by_us = |tag: &String| self.is_own() && *tag == self.built_as;
+        self.tags.iter().any(|tag| !by_us(tag))
+    }
+}
+
 /// The images that can go: no container and no image needs them, nobody gave them a name of their own, no file wants them
-/// and there is a newer build of the same tag. `wanted` holds references and ids.
+/// and there is a newer build of the same tag, or of this program. `wanted` holds references and ids.
 pub fn dead<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
     let mut newest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
     for image in images {
         let this = (image.created_at, image.id.as_str());
-        let known = newest.entry(&image.built_as).or_insert(this);
+        let known = newest.entry(image.line()).or_insert(this);
         *known = this.max(*known);
     }
     let is_dead = |image: &&BuiltImage| {
-        let named = !image.tags.is_empty();
         let is_wanted = wanted.contains(&image.id) || image.tags.iter().any(|tag| wanted.contains(tag));
-        let is_newest = newest
-            .get(image.built_as.as_str())
-            .is_some_and(|(_, id)| *id == image.id);
-        !image.built_as.is_empty() && !image.used && !named && !is_wanted && !is_newest
+        let is_newest = newest.get(image.line()).is_some_and(|(_, id)| *id == image.id);
+        !image.built_as.is_empty() && !image.used && !image.is_named() && !is_wanted && !is_newest
     };
     images.iter().filter(is_dead).collect()
 }
@@ -119,6 +136,32 @@ mod tests {
             assert!(ids(&[old, image("b", 2)], &[]).is_empty());
         }
         assert!(ids(&[image("a", 1), image("b", 2)], &["a"]).is_empty());
+    }
+
+    #[test]
+    fn an_older_image_of_this_program_goes_with_its_tag_and_the_newest_stays() {
+        type Change = fn(&mut BuiltImage);
+        let own = |id: &str, at: i64| BuiltImage {
+            built_as: format!("argus/mock:{id}"),
+            tags: vec![format!("argus/mock:{id}")],
+            ..image(id, at)
+        };
+        let all = || vec![own("a", 1), own("b", 2), own("c", 3), image("shop", 4)];
+        assert_eq!(ids(&all(), &[]), ["a", "b"]);
+        assert_eq!(ids(&all(), &["argus/mock:a"]), ["b"], "a file wants it");
+        let changes: [Change; 3] = [
+            |image| image.used = true,
+            |image| image.tags.push("mine:1".to_owned()),
+            |image| image.tags = vec!["argus/mock:other".to_owned()],
+        ];
+        for change in changes {
+            let mut all = all();
+            change(&mut all[0]);
+            assert_eq!(ids(&all, &[]), ["b"]);
+        }
+        let mut alike = all();
+        alike[0].built_as = "argus/mocking:a".to_owned();
+        assert_eq!(ids(&alike, &[]), ["b"], "another's name that begins alike");
     }
 
     #[test]

@@ -102,7 +102,10 @@ impl Reclaim {
                 .await
                 .map_err(|error| engine_failure("cannot look at the builder's cache", &error))?
         };
-        let dead = dead(&images, &wanted(place, settings).await?);
+        let (wanted, known) = wanted(place, settings).await;
+        let mut dead = dead(&images, &wanted);
+        // A file that cannot be read may want any image that has a name.
+        dead.retain(|image| known || image.tags.is_empty());
         let freed = bytes(&images, &dead);
         Ok(Found {
             images: dead.into_iter().map(row).collect(),
@@ -133,20 +136,21 @@ impl Reclaim {
     }
 }
 
-/// Everything that some accepted spec runs, or that a rollback would run.
-async fn wanted(place: &Place, settings: &Settings) -> Result<BTreeSet<String>, Failure> {
+/// Everything that some accepted spec runs, or that a rollback would run; and whether the specs could be read.
+async fn wanted(place: &Place, settings: &Settings) -> (BTreeSet<String>, bool) {
     let remembered: Remembered = peek(&StateDir::at(settings.state.clone()).memory_json());
-    // What cannot be read may want anything; but only nameless images go, and a spec wants names.
-    let standing = place.wanted().await.unwrap_or_default();
+    let standing = place.wanted().await;
+    let known = standing.is_ok();
+    let standing = standing.unwrap_or_default();
     let rollbacks = remembered.wishes.rollbacks.values().map(|rollback| &rollback.to);
     let all = standing
         .values()
         .chain(remembered.wishes.goods.values().flatten())
         .chain(rollbacks);
-    Ok(all
+    let wanted = all
         .flat_map(|accepted| accepted.desired.services.values())
-        .map(|service| service.image.reference().to_owned())
-        .collect())
+        .map(|service| service.image.reference().to_owned());
+    (wanted.collect(), known)
 }
 
 fn row(image: &BuiltImage) -> Row {

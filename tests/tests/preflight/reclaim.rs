@@ -102,6 +102,56 @@ fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
 }
 
 #[test]
+fn an_older_image_of_this_program_is_given_back_and_the_one_that_mocks_run_stays() {
+    // Its own: what is listed here is everything on it.
+    let engine = PrivateEngine::start();
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        "version: \"1\"\nproject: { name: mocked }\nmocks:\n  api:\n    port: 18390\n    routes: [{ method: GET, path: /x, response: { body: hi } }]\n",
+    );
+    argus.wait_ready("mocked", LIMIT);
+    let runs = || image_of(&engine, "mocked-mock-api");
+    let tags = |id: &str| engine.docker_ok(&["inspect", "-f", "{{join .RepoTags \" \"}}", id]);
+    let first = runs().expect("it runs");
+    assert!(tags(&first).starts_with("argus/mock:"), "{}", tags(&first));
+    assert_eq!(
+        reclaim(&argus, &[])["images"],
+        serde_json::json!([]),
+        "it is the newest"
+    );
+    // Another program, as after an upgrade: another image under another tag.
+    let dockerfile = argus.state.join("private/own-image/Dockerfile");
+    let upgrade = |to: &str| {
+        assert!(argus.stop().success());
+        let text = std::fs::read_to_string(&dockerfile).expect("it was filled");
+        std::fs::write(&dockerfile, format!("{text}ENV PROGRAM={to}\n")).expect("a file");
+        let before = runs();
+        argus.start_again();
+        argus.wait_until(LIMIT, "the mock runs the newer image", || {
+            runs().filter(|image| Some(image) != before.as_ref())
+        })
+    };
+    let second = upgrade("second");
+    // Somebody has a use for the second.
+    engine.docker_ok(&["tag", &second, "mine:1"]);
+    let third = upgrade("third");
+    argus.wait_ready("mocked", LIMIT);
+    let listed = argus.wait_until(LIMIT, "the first is of no use", || {
+        let told = reclaim(&argus, &[]);
+        (!told["images"].as_array().is_none_or(Vec::is_empty)).then_some(told)
+    });
+    assert_eq!(listed["images"].as_array().map(Vec::len), Some(1), "{listed:#}");
+    assert_eq!(listed["images"][0]["id"], first.as_str(), "{listed:#}");
+    let done = reclaim(&argus, &["--yes"]);
+    assert_eq!(done["images"][0]["removed"], true, "{done:#}");
+    let left = all_images(&engine);
+    assert!(!left.contains(&first) && left.contains(&second) && left.contains(&third));
+    assert_eq!(runs(), Some(third));
+    assert!(tags(&second).contains("mine:1"));
+}
+
+#[test]
 fn the_builders_cache_is_counted_and_emptied() {
     // Its own: what is given back here is of use to the test beside it.
     let engine = PrivateEngine::start();
