@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::connectivity::Book;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort, ServiceName};
 use crate::lease::{Leases, Standing};
@@ -90,6 +91,8 @@ pub struct Brain {
     surveyed_at: Option<Timestamp>,
     /// The engine has said that its disk is full: a look will tell how full.
     disk_full: bool,
+    /// Who was seen to reach whom.
+    links: Arc<Book>,
 }
 
 /// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
@@ -118,6 +121,7 @@ impl Brain {
             company: Company::default(),
             surveyed_at: None,
             disk_full: false,
+            links: Arc::default(),
         }
     }
 
@@ -309,8 +313,10 @@ impl Brain {
             projects: &self.company.projects,
             orders: inputs.orders,
             survey: inputs.survey,
+            links: self.links.looks.get(env),
             now: inputs.now,
         });
+        self.memory.remember_reattached(self.links.looks.get(env), &plan);
         for step in &plan.steps {
             self.memory.began(env, step, observed, inputs.now);
         }

@@ -18,11 +18,13 @@ pub mod expectation;
 pub mod fold;
 mod forget;
 pub mod notice;
+mod reattach;
 pub mod restart;
 mod well;
 
 pub use circuits::Circuits;
 pub use expectation::{Expectation, Proof};
+pub use reattach::Reattached;
 pub use well::Well;
 
 /// Memory of all environments on one engine.
@@ -46,6 +48,8 @@ pub struct Memory {
     pub not_ours: BTreeSet<ContainerId>,
     /// When services were started again after a failure, over all environments; those of the last minute.
     pub restarts: Vec<Timestamp>,
+    /// Containers that were attached anew because somebody was out of reach, each with the look that showed it.
+    pub reattached: BTreeMap<ContainerId, Reattached>,
     /// The breakers.
     pub circuits: Circuits,
     /// When the engine last said that no space is left, until something could be made again.

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::brain::Site;
+use crate::connectivity::Look;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{
     ContainerId, EnvName, HostPort, NetworkId, ResourceName, Revision, ServiceName, SpecHash,
@@ -212,6 +213,8 @@ pub struct PlanInput<'a> {
     pub orders: &'a Orders,
     /// The last look at engine and disk; `None`: nobody looks, and nothing waits for it.
     pub survey: Option<&'a Survey>,
+    /// The last look at who reaches whom in it.
+    pub links: Option<&'a Look>,
     /// The time.
     pub now: Timestamp,
 }

@@ -222,6 +222,8 @@ impl<B: Backend> Reconciler<B> {
         let health = self.facts.healths.borrow_and_update().clone();
         let leases = self.facts.leases.borrow_and_update().clone();
         let survey = self.facts.surveys.borrow_and_update().clone();
+        let links = self.facts.links.borrow_and_update().clone();
+        self.brain.take_links(&links);
         let now = self.clock.now();
         self.wishes.lift(&specs, now);
         let facts = wishes::Facts {
@@ -329,7 +331,7 @@ impl<B: Backend> Reconciler<B> {
             world,
             health: self.facts.healths.borrow().clone(),
             survey: self.facts.surveys.borrow().clone(),
-            links: self.facts.links.borrow_and_update().clone(),
+            links: self.facts.links.borrow().clone(),
             plans: self.plans.clone(),
             memory: shared(&last.memory, self.brain.memory()),
             progress: shared(&last.progress, &progress),

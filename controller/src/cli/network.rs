@@ -137,7 +137,7 @@ fn exit(told: &Told) -> Exit {
 }
 
 fn text(told: &Told) -> String {
-    let mut lines = Vec::new();
+    let mut text = Vec::new();
     let links = told.connectivity.as_ref().map(|seen| seen.links.as_slice());
     let links = links.unwrap_or_default();
     if !links.is_empty() {
@@ -173,18 +173,18 @@ fn text(told: &Told) -> String {
                 ]
             })
             .collect();
-        lines.extend(table::lines(
+        text.extend(table::lines(
             &["FROM", "TO", "HOST", "PORT", "DNS", "TCP", "SAID"],
             &rows,
         ));
-        lines.push(String::new());
+        text.push(String::new());
     }
-    lines.extend(
+    text.extend(
         told.errors
             .iter()
             .map(|error| output::red(format!("{}: {}", error.code, error.message))),
     );
-    lines.push(match (&told.condition, told.verified) {
+    text.push(match (&told.condition, told.verified) {
         (_, true) if links.is_empty() => "no service names another".to_owned(),
         (_, true) => output::green(format!("{} verified", output::count(links.len(), "link"))),
         (Some(condition), false) => output::yellow(format!(
@@ -196,10 +196,10 @@ fn text(told: &Told) -> String {
     let mut hints: Vec<String> = told.errors.iter().flat_map(output::hints).collect();
     hints.sort();
     hints.dedup();
-    lines.extend(
+    text.extend(
         hints
             .into_iter()
             .map(|hint| format!("{} {hint}", output::cyan("hint:"))),
     );
-    output::lines(lines)
+    output::lines(text)
 }

@@ -5,7 +5,7 @@ use argus_tests::stage::{LIMIT, incarnations};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::stage::{controller, engine, helpers, shop, verified};
+use crate::stage::{BARE, controller, engine, helpers, shop, verified};
 
 fn disconnect(engine: &PrivateEngine, network: &str, container: &str) {
     engine.docker_ok(&["network", "disconnect", "-f", network, container]);
@@ -86,4 +86,32 @@ fn a_network_that_is_gone_or_another_is_put_right_with_everybody_on_it() {
     assert_eq!(inspect()["IPAM"]["Config"][0]["Subnet"], "10.213.0.0/24");
     assert_eq!(incarnations(engine, "gone"), runs, "nothing was restarted");
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+}
+
+#[test]
+fn who_is_out_of_reach_though_all_looks_right_is_attached_anew_once() {
+    let engine = engine();
+    let argus = controller(engine);
+    let spec = format!(
+        "version: '1'\nproject: {{ name: dark }}\nservices:\n  \
+         db: {{ image: {BARE}, command: [demo-service], container: {{ name: dark-db }} }}\n  \
+         web: {{ image: {BARE}, command: [demo-service], container: {{ name: dark-web, environment: {{ DB: 'db:8080' }} }} }}\n"
+    );
+    argus.write_spec("e2e.yaml", &spec);
+    let status = verified(&argus, "dark", &Value::Null);
+    let runs = incarnations(engine, "dark");
+    argus.stop();
+    // Its cable is pulled: the engine knows nothing of that.
+    let pid = engine.inspect("dark-db").expect("it runs")["State"]["Pid"].to_string();
+    let link = std::process::Command::new("nsenter")
+        .args(["-t", &pid, "-n", "ip", "link", "set", "eth0", "down"])
+        .status();
+    assert!(link.is_ok_and(|ended| ended.success()));
+    argus.start_again();
+    let status = verified(&argus, "dark", &status);
+    assert_eq!(incarnations(engine, "dark"), runs, "nothing was restarted");
+    assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+    let times = argus.logs().matches("out of reach, attached anew").count();
+    assert!(times > 0, "it was attached anew");
+    assert_eq!(argus.logs().matches("act=\"disconnect-network\"").count(), 1);
 }

@@ -1,8 +1,10 @@
 //! Which environments have to be planned again because something changed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{Brain, Inputs};
+use crate::connectivity::Book;
 use crate::ident::EnvName;
 use crate::plan::{Plan, Subject, Wait, WaitingOn};
 
@@ -54,6 +56,17 @@ impl Brain {
         for cached in self.cache.values_mut() {
             cached.stale |= waited(&cached.plan);
         }
+    }
+
+    /// A new look at who reaches whom concerns the environment that it was taken of.
+    pub fn take_links(&mut self, links: &Arc<Book>) {
+        if Arc::ptr_eq(&self.links, links) {
+            return;
+        }
+        for (env, cached) in &mut self.cache {
+            cached.stale |= self.links.looks.get(env) != links.looks.get(env);
+        }
+        self.links = links.clone();
     }
 
     pub(super) fn stale_all(&mut self) {

@@ -56,6 +56,7 @@ impl Memory {
         let flying = !self.in_flight.is_empty();
         self.stopped_by_us
             .retain(|id, _| flying || world.container(id).is_some());
+        self.reattached.retain(|id, _| world.container(id).is_some());
         let wanted = |env: &EnvName| specs.contains_key(env) || world.of(env).is_some();
         let known = self.environments.len();
         self.environments.retain(|env, _| wanted(env));

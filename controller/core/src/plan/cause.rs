@@ -57,6 +57,8 @@ pub enum Cause {
     },
     /// More than one container stands for one service.
     Duplicate,
+    /// It was seen not to reach others, or not to be reached, though all is as it shall be.
+    Unreached,
     /// The earlier try failed, and its delay is over.
     Retry {
         /// Which try this is, from 2.
@@ -86,6 +88,7 @@ impl fmt::Display for Cause {
             }
             Self::Orphan { controller } => write!(f, "orphan of controller {controller}"),
             Self::Duplicate => f.write_str("duplicate"),
+            Self::Unreached => f.write_str("out of reach, attached anew"),
             Self::Retry { attempt } => write!(f, "try {attempt}"),
         }
     }

@@ -56,9 +56,30 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
             let lacks = look.spec.aliases.iter().any(|alias| !at.aliases.contains(alias));
             if known && lacks && is_up(container.state) {
                 detach("a DNS alias is missing")
+            } else if is_suspected(look, container) {
+                let act = Act::DisconnectNetwork {
+                    network: network.name.clone(),
+                    container: container.id.to_string(),
+                };
+                Decision::Do(act, Cause::Unreached)
             } else {
                 Decision::Settled
             }
         }
     }
+}
+
+/// All is as it shall be in the engine's book, and yet a look showed that it is the likeliest to be out of reach.
+///
+/// To attach it anew breaks what goes through it: never while a test runs or somebody holds it, and once for each look.
+fn is_suspected(look: &Look<'_>, container: &Container) -> bool {
+    let (input, name) = (look.input, &look.service.name);
+    let left_alone = input.orders.lease(input.env, input.now).is_some()
+        || input.orders.hold(input.env, name, input.now).is_some()
+        || look.accepted.desired.hold;
+    let Some(seen) = input.links.filter(|seen| seen.is_current && !left_alone) else {
+        return false;
+    };
+    let run = |name| seen.signature.runs.get(name).map(|(id, _)| id);
+    input.memory.next_to_reattach(seen) == Some(&container.id) && run(name) == Some(&container.id)
 }
