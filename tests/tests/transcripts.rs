@@ -32,7 +32,7 @@ const TRANSCRIPTS: &[(&str, &[&str])] = &[
     ("plan", &["plan"]),
     ("validate_good", &["validate", "environments/shop.e2e.yaml"]),
     ("validate_bad", &["validate", "environments/bad.e2e.yaml"]),
-    ("events", &["events", "shop", "--tail", "3"]),
+    ("events", &["events", "shop", "--type", "phase", "--tail", "1"]),
     (
         "events_broken",
         &["events", "broken", "--type", "error,restart_exhausted"],

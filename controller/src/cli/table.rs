@@ -90,11 +90,11 @@ impl Layout {
         if layout.total() > width {
             layout.gap = SMALL_GAP;
         }
-        // First where that breaks no word, then at the joints of names, then anywhere.
+        // First where that breaks no word, then at the joints of names, then anywhere; a time stays whole.
         for of in [
             |cell: &str| wrap::longest_piece(cell).max(NARROW),
-            wrap::longest_part,
-            |_: &str| 0,
+            |cell: &str| wrap::longest_part(cell).max(wrap::time(cell)),
+            wrap::time,
         ] {
             layout.shrink(&floors(of), width);
         }

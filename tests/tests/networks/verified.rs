@@ -73,7 +73,7 @@ fn nobody_looks_where_the_file_or_the_controller_says_so() {
     argus.write_spec("on.e2e.yaml", &shop("unlooked", 19040, 8080));
     let off = "resilience: { network: { verifyConnectivity: false } }\n";
     argus.write_spec("off.e2e.yaml", &(shop("unwanted", 19050, 8080) + off));
-    for (env, reason) in [("unlooked", "HelpersDisabled"), ("unwanted", "NotWanted")] {
+    for (env, reason) in [("unlooked", "NoHelpers"), ("unwanted", "NotWanted")] {
         let status = argus.wait_ready(env, LIMIT);
         let verified = condition(&status, "Verified");
         assert_eq!(

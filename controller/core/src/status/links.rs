@@ -62,7 +62,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
         return (Truth::True, "NoLinks", "no service names another".to_owned());
     }
     if !input.links.helpers {
-        return unknown("HelpersDisabled", "the controller may not use helpers");
+        return unknown("NoHelpers", "the controller may not use helpers");
     }
     let Some(look) = look(input) else {
         return unknown(

@@ -1,5 +1,6 @@
 //! A cell in lines of a width: broken at blanks and behind commas, and only where that is not enough within a word.
 
+use argus_core::time::Timestamp;
 use console::measure_text_width;
 
 /// What turns colours off again.
@@ -93,6 +94,11 @@ pub(super) fn longest_piece(cell: &str) -> usize {
         .unwrap_or(0)
 }
 
+/// All of it where it is a time, which nobody reads in two lines; else nothing.
+pub(super) fn time(cell: &str) -> usize {
+    Timestamp::parse(cell).map_or(0, |_| measure_text_width(cell))
+}
+
 /// The same where names are broken at their joints.
 pub(super) fn longest_part(cell: &str) -> usize {
     let parts = cell.split_inclusive(JOINTS);
@@ -129,6 +135,7 @@ mod tests {
         );
         assert_eq!(wrapped("journey-web:local", 13), ["journey-web:", "local"]);
         assert_eq!((longest_piece("a bcd,ef"), longest_part("ab:cde")), (4, 3));
+        assert_eq!((time("2026-01-01T00:00:00Z"), time("00:00")), (20, 0));
     }
 
     #[test]
