@@ -128,9 +128,14 @@ impl Event {
 
 impl<S: Read + Write> Events<S> {
     /// Asks for events; `query` may be empty, `last` is the id of the last one that was heard.
-    pub fn open(mut stream: S, host: &str, query: &str, last: Option<&str>) -> io::Result<Self> {
+    pub fn open(stream: S, host: &str, query: &str, last: Option<&str>) -> io::Result<Self> {
+        Self::of(stream, host, &format!("/events{query}"), last)
+    }
+
+    /// The same of another path.
+    pub fn of(mut stream: S, host: &str, path: &str, last: Option<&str>) -> io::Result<Self> {
         let last = last.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
-        let head = format!("GET /events{query} HTTP/1.1\r\nHost: {host}\r\n{last}\r\n");
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{last}\r\n");
         stream.write_all(head.as_bytes())?;
         Ok(Self {
             stream,

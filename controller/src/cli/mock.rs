@@ -128,8 +128,18 @@ impl Requests {
 
 /// What a mock of an environment was asked last; the mock itself tells.
 pub(crate) async fn asked(status: &EnvironmentStatus, mock: &str, tail: usize) -> Result<Asked, Failure> {
+    asked_after(status, mock, 0, tail).await
+}
+
+/// The newest of what it was asked after the request with this number.
+pub(crate) async fn asked_after(
+    status: &EnvironmentStatus,
+    mock: &str,
+    after: u64,
+    tail: usize,
+) -> Result<Asked, Failure> {
     let at = place(status, mock)?;
-    let path = format!("{RESERVED}/requests?limit={tail}");
+    let path = format!("{RESERVED}/requests?after={after}&limit={tail}");
     let answer = client::ask(at, &path).await.map_err(|error| away(at, &error))?;
     serde_json::from_slice(&answer).map_err(|error| {
         let error = client::ClientError::Broken(error.to_string());

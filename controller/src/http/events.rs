@@ -30,7 +30,7 @@ use crate::view::Shown;
 /// Records that are taken up at once: nothing else is kept for a client, so one that never reads costs no more than this.
 const PAGE: usize = 64;
 /// A comment is sent after this long without an event, so that both sides see that the other is there.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Events that are no records.
 const OTHERS: [&str; 4] = ["snapshot", "environment", "problem", "lagged"];

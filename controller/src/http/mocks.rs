@@ -1,10 +1,16 @@
-//! What mocks were asked, as they tell it themselves.
+//! What mocks were asked, as they tell it themselves: the last requests, or each as it comes.
+
+use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::Desk;
 use super::asked::{Path, Query};
@@ -14,25 +20,108 @@ use crate::cli::{kept, mock};
 /// Requests where nobody says how many, and the most: a mock keeps no more.
 const REQUESTS: usize = 20;
 const MOST: usize = 1_000;
+/// How often a mock is asked what is new, as long as somebody listens.
+const LOOK: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tail {
     /// The last requests.
     tail: Option<usize>,
+    /// And then each as it comes, as server-sent events.
+    #[serde(default)]
+    follow: bool,
+}
+
+/// Somebody who hears of each request.
+struct Listener {
+    desk: Desk,
+    env: String,
+    mock: String,
+    /// The last one that was told, and how many before the first are told at most.
+    after: u64,
+    tail: usize,
 }
 
 pub(super) async fn requests(
     State(desk): State<Desk>,
     Path((env, name)): Path<(String, String)>,
-    Query(tail): Query<Tail>,
+    Query(asked): Query<Tail>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let not_found = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
     let status = desk.surface.found(&env).await.map_err(not_found)?;
     if !status.services.iter().any(|row| row.name == name) {
         return Err(not_found(kept::no_service(&status, &name)));
     }
-    let tail = tail.tail.unwrap_or(REQUESTS).min(MOST);
-    let asked = Box::pin(mock::asked(&status, &name, tail)).await?;
-    Ok(Json(asked).into_response())
+    let tail = asked.tail.unwrap_or(REQUESTS).min(MOST);
+    let last = Box::pin(mock::asked(&status, &name, tail)).await?;
+    if !asked.follow {
+        return Ok(Json(last).into_response());
+    }
+    let told = headers
+        .get("last-event-id")
+        .and_then(|id| id.to_str().ok()?.parse().ok());
+    let listener = Listener {
+        desk: desk.clone(),
+        env,
+        mock: name,
+        after: told.unwrap_or(0),
+        tail: if told.is_some() { MOST } else { tail },
+    };
+    let told = listener.told().take_until(desk.stop.clone().cancelled_owned());
+    let alive = KeepAlive::new().interval(super::events::HEARTBEAT).text("alive");
+    Ok(Sse::new(told).keep_alive(alive).into_response())
+}
+
+impl Listener {
+    /// Events as they are taken: a mock is asked for the next when the last were taken.
+    fn told(self) -> impl Stream<Item = Result<Event, Infallible>> {
+        stream::unfold(self, |mut listener| async move {
+            let events = listener.next().await?;
+            Some((stream::iter(events.into_iter().map(Ok)), listener))
+        })
+        .flatten()
+    }
+
+    /// What is new, once something is; `None` when the environment is gone.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        loop {
+            let status = self.desk.surface.found(&self.env).await.ok()?;
+            // One that is being restarted, or moved to another port, tells later.
+            let page = mock::asked_after(&status, &self.mock, self.after, self.tail)
+                .await
+                .ok();
+            if let Some(page) = page {
+                if page.total < self.after {
+                    // It was started anew, and counts from 1 again.
+                    self.after = 0;
+                    continue;
+                }
+                let first = page.requests.first().map(|request| request.number);
+                let missed = first.map_or(0, |first| first - self.after - 1);
+                let lagged = (self.after > 0 && missed > 0).then(|| {
+                    Event::default()
+                        .event("lagged")
+                        .data(json!({ "missed": missed }).to_string())
+                });
+                let events: Vec<Event> = lagged
+                    .into_iter()
+                    .chain(page.requests.iter().map(event))
+                    .collect();
+                self.after = page.total;
+                self.tail = MOST;
+                if !events.is_empty() {
+                    return Some(events);
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn event(request: &mock::Request) -> Event {
+    let event = Event::default().event("request").id(request.number.to_string());
+    // Our own type has text keys only: it can always be written.
+    event.data(serde_json::to_string(request).unwrap_or_default())
 }

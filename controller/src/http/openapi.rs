@@ -47,7 +47,7 @@ operations! {
     get "/api/v1/environments/{env}/services/{service}" [] JSON ServiceStatus: "how a service is";
     get "/api/v1/environments/{env}/services/{service}/logs" ["tail"] JSON: "the last lines of its container; needs the token";
     get "/api/v1/environments/{env}/services/{service}/evidence" ["run", "tail"] JSON: "what a failed run of it left; needs the token";
-    get "/api/v1/environments/{env}/mocks/{mock}/requests" ["tail"] JSON: "what a mock was asked last, and what answered; needs the token";
+    get "/api/v1/environments/{env}/mocks/{mock}/requests" ["tail", "follow"] JSON: "what a mock was asked last, and what answered, with `follow=true` each as it comes (server-sent events); needs the token";
     get "/api/v1/breaker" [] JSON: "how the circuit breakers stand";
     get "/api/v1/orphans" [] JSON: "what dead controllers left";
     get "/api/v1/preflight" ["skip"] JSON PreflightReport: "looks whether engine, disk and the rest are fit";

@@ -16,12 +16,12 @@ const REFUSED: [&str; 2] = ["argus_evidence", "argus_rollback"];
 
 #[test]
 fn the_inspector_drives_every_tool_over_stdio() {
-    inspect(&Stage::start(), Over::Stdio, "inspect-stdio", 18_640);
+    inspect(&Stage::start(), Over::Stdio, "inspect-stdio", 18_680);
 }
 
 #[test]
 fn the_inspector_drives_every_tool_over_http() {
-    inspect(&Stage::start(), Over::Http, "inspect-http", 18_650);
+    inspect(&Stage::start(), Over::Http, "inspect-http", 18_690);
 }
 
 fn inspect(stage: &Stage, over: Over, name: &str, port: u16) {
