@@ -210,6 +210,7 @@ fn refusal(error: &CommandError) -> StructuredError {
         CommandError::NotKept(_) | CommandError::Safe(_) => {
             StructuredError::new(Code::JournalUnwritable, error.to_string())
         }
+        CommandError::Unreached(error) => StructuredError::clone(error),
         CommandError::Refused(why) => StructuredError::new(Code::PrereqMissing, why).suggest(&[]),
     }
 }

@@ -7,6 +7,7 @@ use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::memory::Disturbance;
 use argus_core::orders::Lease;
 use argus_core::time::Timestamp;
+use argus_crds::error::StructuredError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -14,9 +15,13 @@ use crate::history::Journal;
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
 use crate::specs::caught::{Asker, PATIENCE};
+use crate::verifier::{Standing, standing};
 
 /// Commands that wait for the reconciler: people and agents send a few, whoever sends more is told that it is busy.
 pub(crate) const COMMANDS: usize = 64;
+
+/// A test that begins waits so long for the look at who reaches whom.
+const LOOK: Duration = Duration::from_secs(6);
 
 /// Something a person or an agent asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,6 +203,9 @@ pub enum CommandError {
     /// It was taken in, and would not outlive the controller.
     #[error("taken in, but cannot be kept: {0}")]
     NotKept(String),
+    /// A service does not reach whom it names: no test begins like that.
+    #[error("{}", .0.message)]
+    Unreached(Box<StructuredError>),
     /// The journal cannot be written, or the state is corrupt: mode `Safe` does not end.
     #[error("mode `Safe` does not end yet: {0}")]
     Safe(String),
@@ -230,6 +238,9 @@ impl Handle {
             self.told().await;
             return Ok(Answer::Done);
         }
+        if let Command::BeginTest { environment, .. } = &command {
+            self.looked(environment).await?;
+        }
         if command == Command::ResumeController {
             // The disk is asked by whoever asks us, so that the reconciler waits for nothing.
             if self.outlook().trouble.safe.is_none() {
@@ -246,6 +257,17 @@ impl Handle {
                 mpsc::error::TrySendError::Closed(_) => CommandError::Stopped,
             })?;
         replied.await.unwrap_or(Err(CommandError::Stopped))
+    }
+
+    /// Until it was looked who reaches whom, where everybody is up and somebody looks; a look that takes long holds nobody up.
+    async fn looked(&self, env: &EnvName) -> Result<(), CommandError> {
+        let mut outlooks = self.outlook.clone();
+        let known = outlooks.wait_for(|outlook| standing(outlook, env) != Standing::Pending);
+        drop(tokio::time::timeout(LOOK, known).await);
+        match standing(&self.outlook(), env) {
+            Standing::Broken(error) => Err(CommandError::Unreached(error)),
+            Standing::Fine | Standing::Pending => Ok(()),
+        }
     }
 
     /// Until the status files tell of the spec folder as it was read last; a disk that is full holds nobody up.

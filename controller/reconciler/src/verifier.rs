@@ -21,6 +21,10 @@ use crate::clock::Clock;
 use crate::outlook::Outlook;
 use crate::supervise::crew::{Crew, Lost};
 
+mod standing;
+
+pub(crate) use standing::{Standing, standing};
+
 /// What does not work is looked at again after these, the last one for ever. It counts from the second look on: what
 /// has just started may not listen yet.
 const AGAIN: [Duration; 6] = [

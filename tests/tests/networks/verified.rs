@@ -60,10 +60,18 @@ fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say(
         (code, &told["errors"][0]["errorId"]),
         (Some(1), &error["errorId"])
     );
+    let begin = || argus.cli(&["test", "begin", "deaf", "--case", "one", "-o", "json"]);
+    let refused = begin();
+    let told = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && told.contains("NETWORK_UNREACHABLE"),
+        "no test begins like this: {told}"
+    );
     // The file says where the database really is, and all is well.
     argus.write_spec("e2e.yaml", &shop("deaf", 19030, 8080));
     let status = verified(&argus, "deaf", &status);
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+    assert!(begin().status.success(), "a test begins");
 }
 
 #[test]

@@ -1,0 +1,50 @@
+//! How the links of an environment stand, for a test that is about to begin.
+
+use argus_core::connectivity::{self, Scene};
+use argus_core::ident::EnvName;
+use argus_crds::error::StructuredError;
+
+use super::ingredients;
+use crate::outlook::Outlook;
+
+/// What a test that begins now would find.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Standing {
+    /// Everybody reaches whom he names, or nobody looks.
+    Fine,
+    /// All are up, and the look that follows from that is not done.
+    Pending,
+    /// Somebody does not reach whom he names.
+    Broken(Box<StructuredError>),
+}
+
+/// Of this environment, by an outlook.
+pub(crate) fn standing(outlook: &Outlook, env: &EnvName) -> Standing {
+    let wanted = outlook
+        .desired
+        .get(env)
+        .is_some_and(|accepted| accepted.desired.verify_links);
+    let Some(seen) = ingredients(outlook, env).filter(|_| wanted && outlook.links.helpers) else {
+        return Standing::Fine;
+    };
+    let scene = Scene {
+        desired: &seen.accepted.0.desired,
+        observed: &seen.observed.0,
+        hashes: Some(&seen.plan.0.hashes),
+        health: &seen.health.0,
+        outages: &seen.outages,
+        epoch: None,
+    };
+    let look = outlook.links.looks.get(env).filter(|look| look.is_current);
+    match look {
+        Some(look) => connectivity::errors(look, &scene)
+            .into_iter()
+            .next()
+            .map_or(Standing::Fine, |error| {
+                Standing::Broken(Box::new(error.environment(env.as_str())))
+            }),
+        // Who is not up is not looked at, and says so himself.
+        None if scene.due().is_none() => Standing::Fine,
+        None => Standing::Pending,
+    }
+}
