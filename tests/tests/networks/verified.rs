@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, condition, images};
+use argus_tests::stage::{IMAGE, LIMIT, condition, images};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use serde_json::Value;
 
@@ -115,4 +115,28 @@ fn after_an_engine_restart_it_is_looked_at_again() {
         (helpers(&engine, "again") == 0).then_some(0)
     });
     assert_eq!(stayed, 0);
+}
+
+#[test]
+fn a_resolver_that_does_not_answer_is_told_as_that() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let argus = controller(&engine);
+    let file = |first: &str| {
+        format!(
+            "project: {{ name: lost }}\nservices:\n  db: {{ image: {IMAGE}, container: {{ name: lost-db, ports: ['0:8080'] }} }}\n  \
+             api:\n    image: {IMAGE}\n    dependsOn: [{{ service: db, condition: started }}]\n    \
+             command: [sh, -c, '{first} exec httpd -f -p 8080 -h /www']\n    container: {{ name: lost-api }}\n"
+        )
+    };
+    argus.write_spec("e2e.yaml", &file("echo nameserver 127.0.0.9 > /etc/resolv.conf;"));
+    let status = argus.wait_status("lost", LIMIT, "is not verified", |now| {
+        condition(now, "Verified")["status"] == "False"
+    });
+    let error = &status["errors"][0];
+    assert_eq!(error["code"], "DNS_RESOLUTION_FAILED", "{status:#}");
+    assert_eq!(error["details"]["failure"], "SERVFAIL", "{error:#}");
+    assert_eq!(error["details"]["host"], "db");
+    argus.write_spec("e2e.yaml", &file(""));
+    verified(&argus, "lost", &status);
 }
