@@ -10,6 +10,7 @@ mod normal;
 #[path = "transcripts/scene.rs"]
 mod scene;
 
+use std::path::Path;
 use std::process::Output;
 
 use argus_tests::Terminal;
@@ -189,5 +190,32 @@ fn every_transcript_ends_with_the_same_code_everywhere() {
         let (_, on_terminal) = scene.on_terminal(words, NARROW);
         let in_pipe = scene.piped(words).status.code();
         assert_eq!(Some(on_terminal), in_pipe, "{name}");
+    }
+}
+
+#[test]
+fn what_the_readme_shows_was_recorded() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("../README.md")).expect("the README");
+    let blocks: Vec<&str> = readme
+        .split("```console\n")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once("\n```")?.0))
+        .collect();
+    assert!(!blocks.is_empty(), "the README shows no run");
+    let shown = blocks.iter().flat_map(|block| block.split("\n\n$ "));
+    for shown in shown.map(|shown| shown.trim_start_matches("$ ")) {
+        let (command, _) = shown.split_once('\n').expect("a command and what it says");
+        let recorded = TRANSCRIPTS.iter().find_map(|(name, words)| {
+            let is_it = format!("argus {}", words.join(" ")) == command;
+            is_it.then(|| std::fs::read_to_string(root.join(format!("tests/snapshots/{name}.snap"))))
+        });
+        let recorded = recorded
+            .unwrap_or_else(|| panic!("`{command}` is not recorded"))
+            .expect("a snapshot");
+        assert!(
+            recorded.contains(&format!("$ {shown}\n--- exit")),
+            "another text was recorded:\n{recorded}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What a mock was asked is told alike by a command, over HTTP and to agents.
 
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 
 use argus_tests::http::{self, Events};
@@ -77,51 +78,6 @@ fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
         assert!(answer.json()["errorId"].is_string(), "{answer:?}");
     }
 
-    // Each as it comes, and on from where somebody was when he comes back.
-    let follow = |last: Option<&str>| {
-        let stream = UnixStream::connect(&socket).expect("it listens");
-        stream.set_read_timeout(Some(LIMIT)).expect("a limit");
-        let path = "/api/v1/environments/asked-mock/mocks/payments/requests?tail=1&follow=true";
-        Events::of(stream, "argus", path, last).expect("a stream")
-    };
-    let next = |events: &mut Events<UnixStream>| {
-        let event = events.hear().expect("a stream").expect("an event");
-        assert_eq!(event.name, "request", "{event:?}");
-        (event.id.clone(), event.json()["path"].clone())
-    };
-    let mut events = follow(None);
-    assert_eq!(next(&mut events), ("6".to_owned(), json!("/nowhere")));
-    ask(&stage, "/seventh", "x");
-    assert_eq!(next(&mut events), ("7".to_owned(), json!("/seventh")));
-    let mut again = follow(Some("5"));
-    assert_eq!(next(&mut again).0, "6");
-    assert_eq!(next(&mut again).0, "7");
-    stage
-        .engine
-        .docker_ok(&["restart", "-t", "0", "asked-mock-mock-payments"]);
-    stage.argus.wait_until(LIMIT, "it answers again", || {
-        ask(&stage, "/anew", "x");
-        let told = get("payments/requests").json();
-        (told["total"].as_u64() > Some(0)).then_some(())
-    });
-    assert_eq!(
-        next(&mut events),
-        ("1".to_owned(), json!("/anew")),
-        "it counts anew"
-    );
-    // As it was for what follows.
-    stage
-        .engine
-        .docker_ok(&["restart", "-t", "0", "asked-mock-mock-payments"]);
-    stage.argus.wait_ready("asked-mock", LIMIT);
-    stage.argus.wait_until(LIMIT, "it answers again", || {
-        (get("payments/requests").status == 200).then_some(())
-    });
-    for number in 0..5 {
-        ask(&stage, "/charges", &format!("number={number}&password=pw-7777"));
-    }
-    ask(&stage, "/nowhere", "x");
-
     let result = stage.call(Over::Http, "argus_mock_requests", &of_mock);
     let asked = told(&result);
     let rows = asked["requests"].as_array().expect("a list");
@@ -137,6 +93,7 @@ fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
         words.contains("POST /nowhere") && words.contains("nothing matched"),
         "{words}"
     );
+    followed(&stage, &socket);
     // A mock that is gone says nothing, and that is said.
     assert!(stage.argus.cli(&["hold", "asked-mock"]).status.success());
     stage
@@ -147,4 +104,41 @@ fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
     // With its container its port is gone as well.
     let said = ["CONNECTION_LOST", "PREREQ_MISSING"].map(Some);
     assert!(said.contains(&code), "{gone:#}");
+}
+
+/// Each request is told as it comes, and on from where somebody was when he comes back.
+fn followed(stage: &Stage, socket: &Path) {
+    let follow = |last: Option<&str>| {
+        let stream = UnixStream::connect(socket).expect("it listens");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+        let path = "/api/v1/environments/asked-mock/mocks/payments/requests?tail=1&follow=true";
+        Events::of(stream, "argus", path, last).expect("a stream")
+    };
+    let next = |events: &mut Events<UnixStream>| {
+        let event = events.hear().expect("a stream").expect("an event");
+        assert_eq!(event.name, "request", "{event:?}");
+        (event.id.clone(), event.json()["path"].clone())
+    };
+    let mut events = follow(None);
+    assert_eq!(next(&mut events), ("6".to_owned(), json!("/nowhere")));
+    ask(stage, "/seventh", "x");
+    assert_eq!(next(&mut events), ("7".to_owned(), json!("/seventh")));
+    let mut again = follow(Some("5"));
+    assert_eq!(next(&mut again).0, "6");
+    assert_eq!(next(&mut again).0, "7");
+    stage
+        .engine
+        .docker_ok(&["restart", "-t", "0", "asked-mock-mock-payments"]);
+    stage.argus.wait_until(LIMIT, "it answers again", || {
+        ask(stage, "/anew", "x");
+        let path = "/api/v1/environments/asked-mock/mocks/payments/requests";
+        let answer = http::request(socket, "GET", path, "application/json", b"", LIMIT).ok()?;
+        let told = answer.json();
+        (told["total"].as_u64() > Some(0)).then_some(())
+    });
+    assert_eq!(
+        next(&mut events),
+        ("1".to_owned(), json!("/anew")),
+        "it counts anew"
+    );
 }
