@@ -12,7 +12,7 @@ use crate::agent::{Over, Stage, error};
 use crate::tour;
 
 /// What says no on purpose, to what the tour asks of it.
-const REFUSED: [&str; 2] = ["argus_evidence", "argus_rollback"];
+const REFUSED: [&str; 3] = ["argus_evidence", "argus_mock_requests", "argus_rollback"];
 
 #[test]
 fn the_inspector_drives_every_tool_over_stdio() {
