@@ -2,7 +2,7 @@
 
 use argus_tests::stage::LIMIT;
 
-use crate::stage::{controller, engine, helpers, links, network, shop};
+use crate::stage::{BARE, controller, engine, helpers, links, network, shop};
 
 #[test]
 fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
@@ -63,4 +63,33 @@ fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
         "{details:#}"
     );
     assert!(!told.to_string().contains("secret"), "{told:#}");
+}
+
+#[test]
+fn a_service_without_a_shell_talks_to_three_mocks_by_name() {
+    let engine = engine();
+    let argus = controller(engine);
+    let mock = |name: &str, port: u16| {
+        format!(
+            "  {name}: {{ port: {port}, containerPort: 8080, routes: [{{ method: GET, path: /x, response: {{ body: {name} }} }}] }}\n"
+        )
+    };
+    let mocks: String = [("one", 19110), ("two", 19111), ("three", 19112)]
+        .map(|(name, port)| mock(name, port))
+        .concat();
+    argus.write_spec(
+        "e2e.yaml",
+        &format!(
+            "version: \"1\"\nproject: {{ name: trio }}\nservices:\n  web:\n    image: {BARE}\n    command: [demo-service]\n    container:\n      name: trio-web\n      \
+             environment: {{ ONE: 'http://one:8080', TWO: 'two:8080', THREE: 'http://three:8080/x' }}\nmocks:\n{mocks}"
+        ),
+    );
+    argus.wait_ready("trio", LIMIT);
+    let (code, told) = network(&argus, "trio", &["--verify"]);
+    assert_eq!(
+        links(&told),
+        ["web -> one:8080", "web -> three:8080", "web -> two:8080"],
+        "{told:#}"
+    );
+    assert_eq!((code, &told["verified"]), (Some(0), &true.into()), "{told:#}");
 }
