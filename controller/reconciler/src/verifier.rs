@@ -48,6 +48,19 @@ struct Ingredients {
     outages: Vec<Outage>,
 }
 
+impl Ingredients {
+    fn scene(&self, epoch: Option<Timestamp>) -> Scene<'_> {
+        Scene {
+            desired: &self.accepted.0.desired,
+            observed: &self.observed.0,
+            hashes: Some(&self.plan.0.hashes),
+            health: &self.health.0,
+            outages: &self.outages,
+            epoch,
+        }
+    }
+}
+
 /// Equal when it is the same one.
 #[derive(Debug, Clone)]
 struct Shared<T>(Arc<T>);
@@ -162,7 +175,7 @@ impl<B: Backend> Verifier<B> {
             if seen.is_some() && watched.seen == seen {
                 continue;
             }
-            let signature = seen.as_ref().and_then(|seen| signature(seen, self.epoch));
+            let signature = seen.as_ref().and_then(|seen| seen.scene(self.epoch).due());
             watched.seen = seen;
             if watched.signature == signature {
                 continue;
@@ -247,18 +260,6 @@ fn ingredients(outlook: &Outlook, env: &EnvName) -> Option<Ingredients> {
         health: Shared(outlook.health.clone()),
         outages: outlook.world.outages().to_vec(),
     })
-}
-
-fn signature(seen: &Ingredients, epoch: Option<Timestamp>) -> Option<Signature> {
-    let scene = Scene {
-        desired: &seen.accepted.0.desired,
-        observed: &seen.observed.0,
-        hashes: Some(&seen.plan.0.hashes),
-        health: &seen.health.0,
-        outages: &seen.outages,
-        epoch,
-    };
-    scene.due()
 }
 
 /// One look at all links of an environment, from one service after the other.

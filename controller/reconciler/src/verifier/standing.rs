@@ -1,6 +1,6 @@
 //! How the links of an environment stand, for a test that is about to begin.
 
-use argus_core::connectivity::{self, Scene};
+use argus_core::connectivity;
 use argus_core::ident::EnvName;
 use argus_crds::error::StructuredError;
 
@@ -27,14 +27,8 @@ pub(crate) fn standing(outlook: &Outlook, env: &EnvName) -> Standing {
     let Some(seen) = ingredients(outlook, env).filter(|_| wanted && outlook.links.helpers) else {
         return Standing::Fine;
     };
-    let scene = Scene {
-        desired: &seen.accepted.0.desired,
-        observed: &seen.observed.0,
-        hashes: Some(&seen.plan.0.hashes),
-        health: &seen.health.0,
-        outages: &seen.outages,
-        epoch: None,
-    };
+    // Since when the engine is back tells one look from another, and nothing of how things stand.
+    let scene = seen.scene(None);
     let look = outlook.links.looks.get(env).filter(|look| look.is_current);
     match look {
         Some(look) => connectivity::errors(look, &scene)
