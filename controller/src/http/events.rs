@@ -75,14 +75,7 @@ pub(super) async fn events(
             "no controller is here",
         ));
     };
-    let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let last = match header.or(asked.last_event_id.as_deref()) {
-        None => None,
-        Some(id) => Some(id.parse::<u64>().map_err(|_| {
-            let message = format!("`{id}` is no event id");
-            Problem::asked(StatusCode::BAD_REQUEST, message)
-        })?),
-    };
+    let last = last_heard(&headers, asked.last_event_id.as_deref())?;
     let newest = own.feed.newest();
     let now = *newest.borrow();
     let client = Client {
@@ -101,6 +94,19 @@ pub(super) async fn events(
     let told = told(client).take_until(stopped);
     let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");
     Ok(Sse::new(told).keep_alive(alive).into_response())
+}
+
+/// The last event that a client heard, by its header or else by its query.
+pub(super) fn last_heard(headers: &HeaderMap, asked: Option<&str>) -> Result<Option<u64>, Problem> {
+    let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let Some(id) = header.or(asked) else {
+        return Ok(None);
+    };
+    let number = id.parse().map_err(|_| {
+        let message = format!("`{id}` is no event id");
+        Problem::asked(StatusCode::BAD_REQUEST, message)
+    })?;
+    Ok(Some(number))
 }
 
 /// Events as the client takes them: the next are looked for when the last were taken.

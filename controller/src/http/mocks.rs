@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::Desk;
 use super::asked::{Path, Query};
+use super::events::last_heard;
 use super::problem::Problem;
 use crate::cli::{kept, mock};
 
@@ -38,9 +39,10 @@ struct Listener {
     desk: Desk,
     env: String,
     mock: String,
-    /// The last one that was told, and how many before the first are told at most.
+    /// The last one that was told.
     after: u64,
-    tail: usize,
+    /// What was asked for already, and is to be told first.
+    page: Option<mock::Asked>,
 }
 
 pub(super) async fn requests(
@@ -55,19 +57,22 @@ pub(super) async fn requests(
         return Err(not_found(kept::no_service(&status, &name)));
     }
     let tail = asked.tail.unwrap_or(REQUESTS).min(MOST);
-    let last = Box::pin(mock::asked(&status, &name, tail)).await?;
+    let heard = if asked.follow {
+        last_heard(&headers, None)?
+    } else {
+        None
+    };
+    let (after, tail) = heard.map_or((0, tail), |heard| (heard, MOST));
+    let page = Box::pin(mock::asked_after(&status, &name, after, tail)).await?;
     if !asked.follow {
-        return Ok(Json(last).into_response());
+        return Ok(Json(page).into_response());
     }
-    let told = headers
-        .get("last-event-id")
-        .and_then(|id| id.to_str().ok()?.parse().ok());
     let listener = Listener {
         desk: desk.clone(),
         env,
         mock: name,
-        after: told.unwrap_or(0),
-        tail: if told.is_some() { MOST } else { tail },
+        after,
+        page: Some(page),
     };
     let told = listener.told().take_until(desk.stop.clone().cancelled_owned());
     let alive = KeepAlive::new().interval(super::events::HEARTBEAT).text("alive");
@@ -87,11 +92,15 @@ impl Listener {
     /// What is new, once something is; `None` when the environment is gone.
     async fn next(&mut self) -> Option<Vec<Event>> {
         loop {
-            let status = self.desk.surface.found(&self.env).await.ok()?;
-            // One that is being restarted, or moved to another port, tells later.
-            let page = mock::asked_after(&status, &self.mock, self.after, self.tail)
-                .await
-                .ok();
+            let page = if let Some(page) = self.page.take() {
+                Some(page)
+            } else {
+                let status = self.desk.surface.found(&self.env).await.ok()?;
+                // One that is being restarted, or moved to another port, tells later.
+                mock::asked_after(&status, &self.mock, self.after, MOST)
+                    .await
+                    .ok()
+            };
             if let Some(page) = page {
                 if page.total < self.after {
                     // It was started anew, and counts from 1 again.
@@ -110,7 +119,6 @@ impl Listener {
                     .chain(page.requests.iter().map(event))
                     .collect();
                 self.after = page.total;
-                self.tail = MOST;
                 if !events.is_empty() {
                     return Some(events);
                 }

@@ -72,6 +72,7 @@ fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
         ("nobody/requests", 404),
         ("web/requests", 409),
         ("payments/requests?tail=x", 400),
+        ("payments/requests?follow=perhaps", 400),
     ] {
         let answer = get(path);
         assert_eq!(answer.status, status, "{path}: {answer:?}");
