@@ -122,6 +122,11 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
             assert!(about["engine"]["version"].is_string(), "{text}");
             assert_eq!(about["controllerRuns"], true);
         }
+        if name.ends_with("environments/broken.json") {
+            let status: Value = serde_json::from_str(&text).expect("JSON");
+            let called = &status["errors"][0]["debug"][0];
+            assert_eq!(called["operation"], "run-container", "{text}");
+        }
         if name.ends_with("plan.txt") {
             assert!(text.contains("first: nothing to do"), "{text}");
         }

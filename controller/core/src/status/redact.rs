@@ -1,7 +1,8 @@
 //! A status without the secrets of its environment.
 
-use argus_crds::error::StructuredError;
+use argus_crds::error::{Call, StructuredError};
 use argus_crds::status::EnvironmentStatus;
+use serde_json::Value;
 
 use crate::secrets::Secrets;
 
@@ -38,12 +39,18 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
         return error;
     }
     let text = |text: Option<String>| text.map(|text| secrets.redacted(&text));
+    let redacted = |(name, value): (String, Value)| (name, secrets.redacted_json(value, OURS));
+    let call = |call: Call| Call {
+        arguments: call.arguments.into_iter().map(redacted).collect(),
+        causes: call.causes.iter().map(|cause| secrets.redacted(cause)).collect(),
+        ..call
+    };
     StructuredError {
         message: secrets.redacted(&error.message),
         details: error.details.map(|details| secrets.redacted_json(details, OURS)),
         stdout_tail: text(error.stdout_tail),
         stderr_tail: text(error.stderr_tail),
-        debug: text(error.debug),
+        debug: error.debug.into_iter().map(call).collect(),
         ..error
     }
 }
