@@ -227,7 +227,9 @@ fn refused(outlook: &Outlook) -> impl Iterator<Item = (&Path, &FileEntry)> {
 /// The environment that a refused file speaks of, as far as that can be told.
 fn named(entry: &FileEntry) -> Option<EnvName> {
     let text = entry.text.as_ref()?;
-    let spec = argus_crds::yaml::read("", &text.bytes).spec?;
+    let reading = argus_crds::yaml::read("", &text.bytes);
+    // Whatever is refused in it, its name may be right.
+    let spec = reading.spec.or(reading.rest)?;
     match &spec.isolation.namespace {
         Some(namespace) => EnvName::new(namespace.clone()).ok(),
         None => EnvName::slug(&spec.project.name).ok(),
