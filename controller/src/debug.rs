@@ -109,17 +109,19 @@ impl<F: Fn(&EnvName) -> Calls> Teller<F> {
 
 /// Arguments as they may be told: a document is told by its size.
 pub(crate) fn tame(arguments: Map<String, Value>) -> Map<String, Value> {
-    let tamed = |value: Value| match value {
+    let tamed = |(name, value)| (name, tamed(value));
+    arguments.into_iter().map(tamed).collect()
+}
+
+fn tamed(value: Value) -> Value {
+    match value {
         Value::String(text) if text.len() > LONGEST || text.contains('\n') => {
             Value::String(format!("({} bytes)", text.len()))
         }
+        Value::Array(items) => items.into_iter().map(tamed).collect(),
         Value::Object(fields) => Value::Object(tame(fields)),
-        other => other,
-    };
-    arguments
-        .into_iter()
-        .map(|(name, value)| (name, tamed(value)))
-        .collect()
+        plain @ (Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
+    }
 }
 
 /// A call in a line.
@@ -187,11 +189,11 @@ mod tests {
             text,
             "start-container, attempt 3, deadline 30s: no answer within 30 s"
         );
-        let given = json!({ "environment": "shop", "content": "project:\n  name: shop\n", "tail": 3 });
+        let given = json!({ "environment": "shop", "content": "project:\n  name: shop\n", "tail": 3, "all": ["a", "b\nc"] });
         let tamed = tame(given.as_object().cloned().unwrap());
         assert_eq!(
             Value::Object(tamed),
-            json!({ "environment": "shop", "content": "(22 bytes)", "tail": 3 })
+            json!({ "environment": "shop", "content": "(22 bytes)", "tail": 3, "all": ["a", "(3 bytes)"] })
         );
     }
 }

@@ -74,3 +74,26 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
         *complaint = secrets.redacted_complaint(complaint.clone());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::error::Code;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_called_is_told_without_secrets() {
+        let secrets: Secrets = serde_json::from_value(json!(["wolpertinger"])).unwrap();
+        let arguments = json!({ "image": "registry/wolpertinger:1", "ports": ["wolpertinger", 1] });
+        let call = Call::new("pull-image", arguments.as_object().cloned().unwrap())
+            .came_to(["no `registry/wolpertinger:1` here".to_owned()]);
+        let told = error(
+            &secrets,
+            StructuredError::new(Code::ImageNotFound, "x").called(call),
+        );
+        let text = serde_json::to_string(&told).unwrap();
+        assert!(!text.contains("wolpertinger"), "{text}");
+        assert_eq!(text.matches("[redacted]").count(), 3, "{text}");
+    }
+}
