@@ -9,6 +9,8 @@
 mod fence;
 #[path = "snippets/pages.rs"]
 mod pages;
+#[path = "snippets/reference.rs"]
+mod reference;
 #[path = "snippets/shell.rs"]
 mod shell;
 #[path = "snippets/tour.rs"]
