@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Said};
 use super::call::Call;
-use super::{act, ahead, check, events, explain, incidents, look, mock, spec, status, wait, why};
+use super::{act, ahead, check, events, explain, incidents, look, mock, network, spec, status, wait, why};
 use crate::exit::Failure;
 
 /// What a call does to the world.
@@ -68,6 +68,7 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<look::Logs>(),
         entry::<events::Events>(),
         entry::<ahead::Plan>(),
+        entry::<network::Network>(),
         entry::<mock::MockRequests>(),
         entry::<incidents::Incidents>(),
         entry::<explain::Explain>(),
