@@ -28,6 +28,7 @@ mod patience;
 mod problem;
 mod requests;
 mod scrape;
+mod wait;
 
 pub(crate) use guard::{Guard, token};
 pub(crate) use health::Health;
@@ -77,6 +78,7 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
             "/api/v1/environments/{env}/network",
             get(looks::network).post(looks::verify),
         )
+        .route("/api/v1/environments/{env}/wait", get(wait::wait))
         .route("/api/v1/environments/{env}/logs", get(environments::all_logs))
         .route("/api/v1/environments/{env}/evidence", get(past::evidence))
         .route(

@@ -47,6 +47,7 @@ operations! {
     get "/api/v1/environments/{env}/why" [] JSON: "the chain of causes of what is not ready; needs the token";
     get "/api/v1/environments/{env}/network" [] JSON: "who reaches whom inside it, as it was seen last";
     post "/api/v1/environments/{env}/network" [] JSON: "the same, looked at now with a helper in the network of each service";
+    get "/api/v1/environments/{env}/wait" ["for", "timeoutSeconds"] JSON EnvironmentStatus: "answers when it is `ready` at the revision that is wanted, or with `for=gone` when it is gone; with the error as soon as it is given up";
     get "/api/v1/environments/{env}/logs" ["tail"] JSON: "the last lines of each of its containers; needs the token";
     get "/api/v1/environments/{env}/evidence" ["service"] JSON: "the failed runs of which something is kept; needs the token";
     get "/api/v1/environments/{env}/services/{service}" [] JSON ServiceStatus: "how a service is";

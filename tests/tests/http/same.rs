@@ -121,6 +121,7 @@ fn shown() -> Vec<Thing> {
             .get("/api/v1/environments/same")
             .mcp("argus_status", of(json!({ "detail": "full" }))),
         thing("describe same").get("/api/v1/environments/same"),
+        thing("wait same").get("/api/v1/environments/same/wait"),
         thing("why same")
             .get("/api/v1/environments/same/why")
             .mcp("argus_why", env.clone()),
@@ -214,6 +215,12 @@ fn told() -> Vec<Thing> {
             "/api/v1/actions/endTest",
             json!({ "environment": "same", "case": "one" }),
         ),
+        thing("wait same --for gone --timeout 1s")
+            .get("/api/v1/environments/same/wait?for=gone&timeoutSeconds=1")
+            .mcp(
+                "argus_wait",
+                json!({ "environment": "same", "for": "gone", "timeoutSeconds": 1 }),
+            ),
         thing("rollback same")
             .post("/api/v1/actions/rollback", env.clone())
             .mcp("argus_rollback", env),
