@@ -14,11 +14,11 @@ pub(crate) mod breaker;
 mod completions;
 mod demo;
 mod describe;
-mod doctor;
+pub(crate) mod doctor;
 mod down;
 mod ending;
 mod engine;
-mod events;
+pub(crate) mod events;
 pub(crate) mod evidence;
 pub(crate) mod explain;
 mod get;
@@ -30,7 +30,7 @@ pub(crate) mod logs;
 mod man;
 mod mcp;
 pub(crate) mod mock;
-mod network;
+pub(crate) mod network;
 pub(crate) mod orphans;
 pub(crate) mod output;
 #[cfg(test)]
@@ -39,7 +39,7 @@ pub(crate) mod plan;
 pub(crate) mod preflight;
 mod probe;
 pub(crate) mod reading;
-mod reclaim;
+pub(crate) mod reclaim;
 mod retry;
 mod rollback;
 pub(crate) mod run;
@@ -251,8 +251,8 @@ impl Verb {
             Self::Incidents(incidents) => incidents.output,
             Self::Selftest(selftest) => selftest.output,
             Self::Mock(mock) => mock.output(),
+            Self::Logs(logs) => logs.output,
             Self::Run(_)
-            | Self::Logs(_)
             | Self::Mcp(_)
             | Self::Schema(_)
             | Self::Completions(_)

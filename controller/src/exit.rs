@@ -65,7 +65,36 @@ impl Exit {
             Code::Timeout => Self::Late,
             Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
             Code::LeaseHeld => Self::Held,
-            _ => Self::Unexpected,
+            Code::DiskSpaceLow
+            | Code::PortConflict
+            | Code::PortExhaustion
+            | Code::ContainerOom
+            | Code::ContainerCrash
+            | Code::HealthCheckTimeout
+            | Code::NetworkUnreachable
+            | Code::DnsResolutionFailed
+            | Code::OrphanDetected
+            | Code::CleanupFailed
+            | Code::PrereqMissing
+            | Code::ImageNotFound
+            | Code::ImagePullFailed
+            | Code::RegistryRateLimited
+            | Code::AuthRequired
+            | Code::BuildFailed
+            | Code::ContainerStartFailed
+            | Code::EntrypointNotFound
+            | Code::NameConflict
+            | Code::FlakySuspected
+            | Code::PortStaleAllocation
+            | Code::NetworkPoolExhausted
+            | Code::NetworkStuck
+            | Code::TestsFailed
+            | Code::Held
+            | Code::JournalUnwritable
+            | Code::MockNoRoute
+            | Code::MockRequestInvalid
+            | Code::MockNoAnswer
+            | Code::Internal => Self::Unexpected,
         }
     }
 }

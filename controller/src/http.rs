@@ -21,12 +21,15 @@ mod events;
 mod guard;
 mod health;
 pub(crate) mod listen;
+mod looks;
 mod mocks;
 mod openapi;
+mod past;
 mod patience;
 mod problem;
 mod requests;
 mod scrape;
+mod wait;
 
 pub(crate) use guard::{Guard, token};
 pub(crate) use health::Health;
@@ -73,8 +76,19 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .route("/api/v1/environments/{env}", get(environments::one))
         .route("/api/v1/environments/{env}/why", get(environments::why))
         .route(
+            "/api/v1/environments/{env}/network",
+            get(looks::network).post(looks::verify),
+        )
+        .route("/api/v1/environments/{env}/wait", get(wait::wait))
+        .route("/api/v1/environments/{env}/logs", get(environments::all_logs))
+        .route("/api/v1/environments/{env}/evidence", get(past::evidence))
+        .route(
             "/api/v1/environments/{env}/services/{service}",
             get(environments::service),
+        )
+        .route(
+            "/api/v1/environments/{env}/services/{service}/why",
+            get(environments::why_service),
         )
         .route(
             "/api/v1/environments/{env}/services/{service}/logs",
@@ -91,6 +105,18 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .route("/api/v1/breaker", get(environments::breakers))
         .route("/api/v1/orphans", get(environments::orphans))
         .route("/api/v1/preflight", get(requests::preflight).post(requests::mend))
+        .route("/api/v1/plan", get(looks::plan))
+        .route(
+            "/api/v1/validate",
+            get(looks::folder)
+                .post(looks::validate)
+                .layer(looks::file_sized()),
+        )
+        .route("/api/v1/doctor", get(looks::doctor))
+        .route("/api/v1/reclaim", get(looks::reclaimable).post(looks::reclaim))
+        .route("/api/v1/events", get(past::events))
+        .route("/api/v1/incidents", get(past::incidents))
+        .route("/api/v1/incidents/{id}", get(past::incident))
         .route("/api/v1/errors", get(requests::codes))
         .route("/api/v1/errors/{code}", get(requests::code))
         .route("/api/v1/openapi.json", get(openapi::document))

@@ -13,6 +13,7 @@ mod own_image;
 mod service;
 mod settings;
 mod surface;
+mod taken;
 mod telemetry;
 mod view;
 mod wire;

@@ -26,6 +26,7 @@ mod http;
 mod incidents;
 mod look;
 mod mock;
+mod network;
 mod resources;
 mod spec;
 mod status;

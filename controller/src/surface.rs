@@ -9,13 +9,14 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::history::Feed;
 use argus_reconciler::state::StateDir;
-use argus_reconciler::{Answer, Command, CommandError, Handle};
+use argus_reconciler::{Command, CommandError, Handle};
 use tokio::sync::watch;
 
 use crate::cli::{status, tell};
 use crate::exit::Failure;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use crate::taken::Taken;
 use crate::view::Shown;
 
 /// A controller as its surfaces hold it; cheap to clone.
@@ -98,6 +99,14 @@ impl Surface {
         std::path::absolute(&specs).unwrap_or(specs)
     }
 
+    /// The settings with which one looks from beside the controller: with the folder that it watches, whatever this process
+    /// was started with. It may read files.
+    pub(crate) fn looking(&self) -> Settings {
+        let mut settings = self.settings().clone();
+        settings.specs = self.specs();
+        settings
+    }
+
     /// The journal, as it grows or as it lies in its files.
     pub(crate) fn feed(&self) -> Feed {
         match &self.at {
@@ -126,13 +135,13 @@ impl Surface {
     }
 
     /// Answers when a command is taken in and on disk, not when all that follows from it is done.
-    pub(crate) async fn obey(&self, command: Command) -> Result<Answer, Failure> {
+    pub(crate) async fn obey(&self, command: Command) -> Result<Taken, Failure> {
         match &self.at {
-            At::Here(own) => own
-                .handle
-                .send(command)
-                .await
-                .map_err(|error| Failure::new(refusal(&error))),
+            At::Here(own) => {
+                let answer = own.handle.send(command.clone()).await;
+                let answer = answer.map_err(|error| Failure::new(refusal(&error)))?;
+                Ok(Taken::of(&command, &answer))
+            }
             At::There => tell::tell(&self.state, &command).await.map_err(tell::failure),
         }
     }
@@ -147,7 +156,7 @@ impl Surface {
     }
 
     /// The same for those who may not know that there is no controller: they are told how to start one.
-    pub(crate) async fn command(&self, command: Command) -> Result<Answer, Failure> {
+    pub(crate) async fn command(&self, command: Command) -> Result<Taken, Failure> {
         let away = |surface: &Self| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
         if let Some(start) = self.read(away).await? {
             let message = "no controller is running, so nobody can do this";
@@ -223,6 +232,7 @@ fn refusal(error: &CommandError) -> StructuredError {
         CommandError::Stopped => StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]),
         CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
             .suggest(&[])
+            .details(serde_json::json!({ "hint": status::LIST }))
             .environment(env.as_str()),
         CommandError::NotKept(_) | CommandError::Safe(_) => {
             StructuredError::new(Code::JournalUnwritable, error.to_string())

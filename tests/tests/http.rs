@@ -19,6 +19,9 @@ use argus_tests::stage::{LIMIT, engine, incarnations, shop};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::json;
 
+#[path = "http/same.rs"]
+mod same;
+
 fn listening(args: &[&str]) -> RunOptions {
     let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];
     all.extend(args.iter().map(|arg| (*arg).to_owned()));
@@ -107,20 +110,23 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
                 .replace("{service}", "web")
                 .replace("{code}", "PORT_CONFLICT")
                 .replace("{mock}", "web")
-                .replace("{verb}", "retry");
+                .replace("{verb}", "retry")
+                .replace("{id}", "nothing");
             if path == "/events" || path == "/mcp" {
                 // The one never ends, and the other is asked with heads of its own below.
                 continue;
             }
             let body = match (method.as_str(), path.as_str()) {
                 ("post", "/api/v1/actions") => r#"{"verb":"retry","environment":"asked"}"#,
-                ("post", "/api/v1/preflight") => "{}",
+                ("post", "/api/v1/preflight" | "/api/v1/reclaim") => "{}",
+                ("post", "/api/v1/validate") => r#"{"content":"services: ["}"#,
+                ("post", path) if path.ends_with("/network") => "{}",
                 ("post", _) => r#"{"environment":"asked"}"#,
                 _ => "",
             };
             let answer = house.tell(&method.to_uppercase(), &path, body);
-            // Nothing failed, so there is no evidence.
-            let expected: &[u16] = if path.ends_with("/evidence") {
+            // Nothing failed, so there is no evidence and no incident.
+            let expected: &[u16] = if path.ends_with("/evidence") || path.ends_with("/nothing") {
                 &[404]
             } else if path.ends_with("/requests") {
                 // It is a service, and no mock.
@@ -139,6 +145,13 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
         house.argus.status("asked"),
         "what is served is what is written"
     );
+    is_refused_in_one_form(&house);
+    let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
+    assert_eq!(house.tell("POST", "/api/v1/actions", &large).status, 413);
+}
+
+/// What is asked in a wrong way.
+fn is_refused_in_one_form(house: &House<'_>) {
     for (method, path, body, status) in [
         ("GET", "/api/v1/environments/nobody", "", 404),
         ("GET", "/api/v1/environments/asked/services/nobody", "", 404),
@@ -153,6 +166,12 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
         ("POST", "/api/v1/actions", "half {", 400),
         (
             "POST",
+            "/api/v1/actions/hold",
+            r#"{"environment":"asked","forSeconds":"long"}"#,
+            400,
+        ),
+        (
+            "POST",
             "/api/v1/actions/retry",
             r#"{"environment":"nobody"}"#,
             404,
@@ -160,6 +179,33 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
         ("POST", "/api/v1/actions/retry", r#"{"environment":"../x"}"#, 400),
         ("POST", "/api/v1/preflight", r#"{"skip":["moon"]}"#, 400),
         ("GET", "/events?moon=1", "", 400),
+        ("GET", "/api/v1/environments/asked/wait?for=moon", "", 400),
+        (
+            "GET",
+            "/api/v1/environments/asked/wait?for=gone&timeoutSeconds=0",
+            "",
+            503,
+        ),
+        ("GET", "/api/v1/environments/..%2fx/wait", "", 404),
+        ("GET", "/api/v1/events?type=moon", "", 400),
+        ("GET", "/api/v1/events?type=snapshot", "", 400),
+        ("GET", "/api/v1/plan?environment=nobody", "", 404),
+        ("GET", "/api/v1/plan?environment=../x", "", 400),
+        (
+            "GET",
+            "/api/v1/environments/asked/evidence?service=..%2f..",
+            "",
+            404,
+        ),
+        ("POST", "/api/v1/environments/nobody/network", "", 404),
+        (
+            "POST",
+            "/api/v1/environments/asked/network",
+            r#"{"verify":true}"#,
+            400,
+        ),
+        ("POST", "/api/v1/validate", "", 400),
+        ("POST", "/api/v1/reclaim", r#"{"yes":true}"#, 400),
         ("GET", "/events?type=moon", "", 400),
         (
             "GET",
@@ -187,8 +233,6 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
             );
         }
     }
-    let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
-    assert_eq!(house.tell("POST", "/api/v1/actions", &large).status, 413);
 }
 
 /// MCP is answered where the document says.
@@ -215,9 +259,27 @@ fn everybody_here_may_look_and_only_who_proves_to_be_the_user_may_change() {
     let retry = r#"{"environment":"doors"}"#;
     assert_eq!(house.ask("GET", "/api/v1/environments", "", "").status, 200);
     assert_eq!(house.ask("GET", "/readyz", "", "").status, 200);
-    let logs = "/api/v1/environments/doors/services/web/logs";
-    assert_eq!(house.ask("GET", logs, "", "").status, 401);
-    assert_eq!(house.ask("GET", logs, &house.bearer(), "").status, 200);
+    for private in [
+        "environments/doors/services/web/logs",
+        "environments/doors/services/web/why",
+        "environments/doors/logs",
+        "environments/doors/why",
+        "plan",
+    ] {
+        let path = format!("/api/v1/{private}");
+        assert_eq!(house.ask("GET", &path, "", "").status, 401, "{path}");
+        assert_eq!(house.ask("GET", &path, &house.bearer(), "").status, 200, "{path}");
+    }
+    for change in ["environments/doors/network", "validate", "reclaim"] {
+        let path = format!("/api/v1/{change}");
+        assert_eq!(house.ask("GET", &path, "", "").status, 200, "{path}");
+        assert_eq!(house.ask("POST", &path, "", "{}").status, 401, "{path}");
+    }
+    // What is done to what stands in the journal, which is nobody else's to read.
+    let acts =
+        |head: &str| house.ask("GET", "/api/v1/events?type=intent", head, "").json()["items"][0].clone();
+    assert!(acts("")["subject"].is_null() && acts("")["act"]["verb"].is_string());
+    assert!(acts(&house.bearer())["subject"].is_object());
     assert_eq!(house.ask("POST", "/api/v1/actions/retry", "", retry).status, 401);
     let wrong = "Authorization: Bearer 0000\r\n";
     assert_eq!(

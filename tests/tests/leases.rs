@@ -262,7 +262,7 @@ fn another_projects_go_when_a_person_names_it(
     assert_eq!(names(engine, "keep-"), *keep);
     let cleaned = argus.cli(&["orphans", "--project", "orphother", "--clean", "-o", "json"]);
     let said: Value = serde_json::from_slice(&cleaned.stdout).expect("JSON");
-    assert_eq!(said["orphans"][0]["result"], "removed", "{said:#}");
+    assert_eq!(said["items"][0]["result"], "removed", "{said:#}");
     assert!(argus.stop().success());
     let alone = argus.cli(&["orphans", "-o", "name"]);
     let alone = String::from_utf8_lossy(&alone.stdout).into_owned();

@@ -67,10 +67,13 @@ fn a_start_that_fails_in_the_middle_opens_the_breaker_and_goes_on_when_it_is_res
 
     let (exit, breakers) = json(&argus, &["breaker", "status"]);
     assert_eq!(exit, Some(0));
-    assert_eq!(breakers["breaker"]["state"], "open", "{breakers:#}");
+    assert_eq!(
+        breakers["environments"]["breaker"]["state"], "open",
+        "{breakers:#}"
+    );
     assert_eq!(breakers["engine"]["state"], "closed", "{breakers:#}");
     assert!(
-        text(&breakers["breaker"]["lastFailure"]).contains("connection"),
+        text(&breakers["environments"]["breaker"]["lastFailure"]).contains("connection"),
         "{breakers:#}"
     );
 

@@ -1,16 +1,20 @@
 //! `argus breaker`: how the circuit breakers stand, and the engine tried at once.
 
+use std::collections::BTreeMap;
+
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus};
+use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus, EnvironmentStatus};
+use argus_reconciler::Command;
 use argus_reconciler::state::StateDir;
-use argus_reconciler::{Answer, Command};
 use clap::{Args, Subcommand};
-use serde_json::{Map, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::output::{self, Format};
 use super::{status, table, tell};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::taken::Taken;
 
 const HEAD: &[&str] = &[
     "BREAKER",
@@ -65,17 +69,12 @@ impl Which {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::say_if_alone(&state);
-        let breakers = self.breakers(&state)?;
-        let by_name = || -> Map<String, serde_json::Value> {
-            breakers
-                .iter()
-                .map(|(name, breaker)| (name.clone(), json!(breaker)))
-                .collect()
-        };
+        let told = self.breakers(&state)?;
+        let breakers = told.rows();
         match self.output {
-            Some(Format::Json) => output::json(&by_name())?,
-            Some(Format::Yaml) => output::yaml(&by_name())?,
-            Some(Format::Name) => output::data(&output::lines(breakers.into_iter().map(|(name, _)| name)))?,
+            Some(Format::Json) => output::json(&told)?,
+            Some(Format::Yaml) => output::yaml(&told)?,
+            Some(Format::Name) => output::data(&output::lines(breakers.iter().map(|(name, _)| name)))?,
             Some(Format::Table | Format::Wide) | None => {
                 let rows: Vec<_> = breakers.iter().map(row).collect();
                 output::data(&table::text(HEAD, &rows, output::width()))?;
@@ -84,25 +83,26 @@ impl Which {
         Ok(Exit::Done)
     }
 
-    /// The engine's first, then those of the environments that ever counted something.
-    fn breakers(&self, state: &StateDir) -> Result<Vec<(String, BreakerStatus)>, Failure> {
-        let mut found = Vec::new();
-        if let Some(env) = &self.environment {
-            let own = status::existing(state, env)?.breaker.unwrap_or(BreakerStatus {
-                scope: BreakerScope::Environment,
-                ..BreakerStatus::default()
-            });
-            found.push((name(env, own.scope), own));
-            return Ok(found);
-        }
-        let engine = status::controller(state)?.and_then(|controller| controller.breaker);
-        found.extend(engine.map(|engine| ("engine".to_owned(), engine)));
-        for env in status::names(state)? {
-            let own = status::one(state, &env)?.and_then(|status| status.breaker);
-            let own = own.filter(|own| own.scope == BreakerScope::Environment);
-            found.extend(own.map(|own| (env, own)));
-        }
-        Ok(found)
+    fn breakers(&self, state: &StateDir) -> Result<Told, Failure> {
+        let Some(env) = &self.environment else {
+            let engine = status::controller(state)?.and_then(|controller| controller.breaker);
+            return Ok(Told::of(engine, &status::all(state)?));
+        };
+        let own = status::existing(state, env)?.breaker.unwrap_or(BreakerStatus {
+            scope: BreakerScope::Environment,
+            ..BreakerStatus::default()
+        });
+        // An environment shows the engine's breaker where that is not closed.
+        Ok(match own.scope {
+            BreakerScope::Engine => Told {
+                engine: Some(own),
+                environments: BTreeMap::new(),
+            },
+            BreakerScope::Environment => Told {
+                engine: None,
+                environments: BTreeMap::from([(env.clone(), own)]),
+            },
+        })
     }
 
     fn reset(self, options: &Options) -> Result<Exit, Failure> {
@@ -112,12 +112,12 @@ impl Which {
             |env| format!("the breaker of {env}"),
         );
         let state = StateDir::at(Settings::resolve(options, &SpecOptions::default())?.state);
-        let closed = |(_, breaker): &(String, BreakerStatus)| breaker.state == BreakerState::Closed;
+        let closed = |(_, breaker): &(&str, &BreakerStatus)| breaker.state == BreakerState::Closed;
         let nothing_to_do = self
             .breakers(&state)
-            .is_ok_and(|breakers| breakers.iter().all(closed));
+            .is_ok_and(|breakers| breakers.rows().iter().all(closed));
         let command = Command::ResetBreaker { environment };
-        let say = |_: &Answer| {
+        let say = |_: &Taken| {
             if nothing_to_do {
                 format!("{whose} is closed already\n")
             } else {
@@ -128,22 +128,50 @@ impl Which {
     }
 }
 
-/// An environment shows the engine's breaker where that is not closed.
-fn name(env: &str, scope: BreakerScope) -> String {
-    match scope {
-        BreakerScope::Engine => "engine".to_owned(),
-        BreakerScope::Environment => env.to_owned(),
+/// How the breakers stand, for programs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Told {
+    /// The engine's; none where it is not asked for, or no controller ever ran.
+    engine: Option<BreakerStatus>,
+    /// Those of the environments that ever counted something, by name.
+    environments: BTreeMap<String, BreakerStatus>,
+}
+
+impl Told {
+    /// All there are.
+    pub(crate) fn of<'a>(
+        engine: Option<BreakerStatus>,
+        statuses: impl IntoIterator<Item = &'a EnvironmentStatus>,
+    ) -> Self {
+        let own = |status: &EnvironmentStatus| {
+            let own = status.breaker.clone();
+            let own = own.filter(|own| own.scope == BreakerScope::Environment);
+            Some((status.environment.clone(), own?))
+        };
+        Self {
+            engine,
+            environments: statuses.into_iter().filter_map(own).collect(),
+        }
+    }
+
+    /// The engine's first.
+    fn rows(&self) -> Vec<(&str, &BreakerStatus)> {
+        let engine = self.engine.iter().map(|engine| ("engine", engine));
+        let environments = self.environments.iter();
+        let environments = environments.map(|(name, breaker)| (name.as_str(), breaker));
+        engine.chain(environments).collect()
     }
 }
 
-fn row((name, breaker): &(String, BreakerStatus)) -> Vec<String> {
+fn row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
     let state = match breaker.state {
         BreakerState::Closed => "closed",
         BreakerState::Open => "open",
         BreakerState::HalfOpen => "half-open",
     };
     vec![
-        name.clone(),
+        (*name).to_owned(),
         state.to_owned(),
         breaker.failures.to_string(),
         breaker.openings.to_string(),

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::output::{self, Format};
 use super::{incidents, plan, preflight, reading, status, table};
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::wire;
 
@@ -48,39 +49,55 @@ struct Seen {
     incidents: Vec<argus_crds::incident::Incident>,
     book: SpecBook,
     preflight: PreflightReport,
-    engine: Result<Value, String>,
-    plan: Result<String, String>,
     /// What is not told, of all files.
     secrets: Secrets,
+}
+
+/// What goes into a bundle, and is no sign of anything by itself.
+struct Beside {
+    engine: Result<Value, String>,
+    plan: Result<String, String>,
 }
 
 /// What is told, for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
+pub(crate) struct Told {
     healthy: bool,
-    findings: &'a [Finding],
+    findings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bundle: Option<String>,
 }
 
+/// What is wrong.
+pub(crate) async fn told(settings: Settings) -> Result<Told, Failure> {
+    let findings = findings::of(&look(settings).await?);
+    Ok(Told {
+        healthy: findings.is_empty(),
+        findings,
+        bundle: None,
+    })
+}
+
 impl Doctor {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let seen = look(Settings::resolve(options, &self.specs)?)?;
+        let seen = super::block_on(look(Settings::resolve(options, &self.specs)?))?;
         let findings = findings::of(&seen);
         if let Some(out) = &self.out {
-            bundle::write(out, &seen, &findings)?;
+            let beside = super::block_on(beside(&seen))?;
+            bundle::write(out, &seen, &beside, &findings)?;
         }
         let told = Told {
             healthy: findings.is_empty(),
-            findings: &findings,
+            findings,
             bundle: self.out.as_ref().map(|out| out.display().to_string()),
         };
+        let findings = &told.findings;
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&told)?,
             Format::Yaml => output::yaml(&told)?,
             Format::Name => output::data(&output::lines(findings.iter().map(|one| &one.place)))?,
-            Format::Table | Format::Wide => output::data(&text(&findings))?,
+            Format::Table | Format::Wide => output::data(&text(findings))?,
         }
         match &self.out {
             Some(out) => output::note(&format!(
@@ -93,7 +110,7 @@ impl Doctor {
             )),
             None => {}
         }
-        Ok(exit(&findings))
+        Ok(exit(findings))
     }
 }
 
@@ -105,7 +122,13 @@ fn exit(findings: &[Finding]) -> Exit {
     }
 }
 
-fn look(settings: Settings) -> Result<Seen, Failure> {
+async fn look(settings: Settings) -> Result<Seen, Failure> {
+    let preflight = Box::pin(preflight::look(&settings, &[], false)).await?;
+    files::read(move || read(settings, preflight)).await
+}
+
+/// What lies in files.
+fn read(settings: Settings, preflight: PreflightReport) -> Result<Seen, Failure> {
     let state = StateDir::at(settings.state.clone());
     let kept: Kept = status::peek(&state.book_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
@@ -115,12 +138,22 @@ fn look(settings: Settings) -> Result<Seen, Failure> {
     for accepted in held.chain(book.environments.values()) {
         secrets.join(&accepted.desired.not_to_be_told());
     }
-    let (preflight, engine, plan) = super::block_on(async {
-        let preflight = preflight::look(&settings, &[], false).await?;
-        let docker = wire::docker(&settings)?;
-        let (engine, plan) = tokio::join!(docker.about(), plan::as_text(&settings, &book));
-        Ok((preflight, engine, plan))
-    })?;
+    Ok(Seen {
+        alive: status::is_alive(&state),
+        controller: status::controller(&state)?,
+        environments: status::all(&state)?,
+        incidents: incidents::read(&state)?,
+        settings,
+        state,
+        book,
+        preflight,
+        secrets,
+    })
+}
+
+async fn beside(seen: &Seen) -> Result<Beside, Failure> {
+    let docker = wire::docker(&seen.settings)?;
+    let (engine, plan) = tokio::join!(docker.about(), plan::as_text(&seen.settings, &seen.book));
     let engine = engine.map_err(|error| error.to_string()).map(|about| {
         serde_json::json!({
             "version": about.version,
@@ -130,18 +163,9 @@ fn look(settings: Settings) -> Result<Seen, Failure> {
             "facts": about.facts,
         })
     });
-    Ok(Seen {
-        alive: status::is_alive(&state),
-        controller: status::controller(&state)?,
-        environments: status::all(&state)?,
-        incidents: incidents::read(&state)?,
-        plan: plan.map_err(|failure| failure.message().to_owned()),
-        settings,
-        state,
-        book,
-        preflight,
+    Ok(Beside {
         engine,
-        secrets,
+        plan: plan.map_err(|failure| failure.message().to_owned()),
     })
 }
 

@@ -9,7 +9,7 @@ use argus_reconciler::clock;
 use argus_reconciler::history::Tail;
 use argus_reconciler::state::StateDir;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::output::{self, Format};
 use super::status;
@@ -17,6 +17,7 @@ use super::table::Columns;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
+pub(crate) mod page;
 mod words;
 
 use words::Words;
@@ -40,6 +41,9 @@ pub(crate) struct Events {
     /// Only events of these names, with commas between them, as in `restart_attempt,error`
     #[arg(long = "type", value_name = "NAME", value_delimiter = ',', value_parser = Record::known_name)]
     types: Vec<&'static str>,
+    /// Only what came after this number, which `last` in JSON tells
+    #[arg(long, value_name = "N")]
+    after: Option<u64>,
     /// Only the last ones of what happened up to now
     #[arg(long, value_name = "N")]
     tail: Option<usize>,
@@ -69,13 +73,16 @@ impl Events {
         readable(&journal)?;
         status::say_if_alone(&state);
         let (mut tail, mut words) = (Tail::of(journal.clone()), Words::default());
-        let mut events = self.chosen(more(&mut tail, &journal)?, &mut words, true);
+        let records = more(&mut tail, &journal)?;
+        let last = records.last().map_or(0, |record| record.seq);
+        let mut events = self.chosen(records, &mut words, true);
         let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
         events.drain(..surplus);
         let mut screen = Screen {
             format: self.output.unwrap_or(Format::Table),
             columns: Columns::default(),
             headed: self.no_headers,
+            last,
         };
         if !self.follow {
             screen.show_all(&events)?;
@@ -102,7 +109,9 @@ impl Events {
         for record in records {
             let (subject, what) = words.of(&record);
             let at = argus_core::time::Timestamp::parse(&record.at);
-            if wanted.takes(&record) && since.is_none_or(|since| at.is_some_and(|at| at >= since)) {
+            let is_later = self.after.is_none_or(|after| record.seq > after);
+            if is_later && wanted.takes(&record) && since.is_none_or(|since| at.is_some_and(|at| at >= since))
+            {
                 chosen.push(Event {
                     record,
                     subject,
@@ -138,15 +147,21 @@ struct Screen {
     columns: Columns,
     /// There is a header, or none is wanted.
     headed: bool,
+    /// The number of the newest record there was.
+    last: u64,
 }
 
 impl Screen {
     /// All there are.
     fn show_all(&mut self, events: &[Event]) -> Result<(), Failure> {
-        let items = || json!({ "items": events.iter().map(value).collect::<Vec<_>>() });
+        let told = || page::Told {
+            items: events.iter().map(value).collect(),
+            last: self.last,
+            missed: None,
+        };
         match self.format {
-            Format::Json => output::json(&items()),
-            Format::Yaml => output::yaml(&items()),
+            Format::Json => output::json(&told()),
+            Format::Yaml => output::yaml(&told()),
             Format::Table | Format::Wide if events.is_empty() => {
                 output::note("no events");
                 Ok(())
@@ -193,12 +208,6 @@ fn row(event: &Event, wide: bool) -> Vec<String> {
     vec![record.at.clone(), of, name, subject, number, run, what]
 }
 
-/// The record as it stands in the journal, with its name.
 fn value(event: &Event) -> Value {
-    // Our own types have text keys and no foreign serializers: they can always be written.
-    let mut value = serde_json::to_value(&event.record).unwrap_or_default();
-    if let Value::Object(fields) = &mut value {
-        fields.insert("event".to_owned(), json!(event.record.name()));
-    }
-    value
+    page::value(&event.record)
 }

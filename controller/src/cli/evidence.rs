@@ -8,7 +8,6 @@ use argus_reconciler::state::StateDir;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
 use super::ending::{self, Ending};
 use super::kept::{self, Kept, Line};
@@ -103,55 +102,61 @@ impl Evidence {
     }
 
     fn show_list(&self, state: &StateDir, env: &str, service: Option<&str>) -> Result<(), Failure> {
-        let services = match service {
-            Some(service) => vec![service.to_owned()],
-            None => kept::services(state, env)?,
-        };
-        let status = status::one(state, env)?;
-        let mut all = Vec::new();
-        for service in &services {
-            let mut endings = ending::known(state, status.as_ref(), env, service);
-            let kept = kept::all(state, env, service)?.into_iter();
-            all.extend(kept.map(|kept| {
-                let ending = endings.remove(&kept.facts.incarnation);
-                let ending = ending.or_else(|| Ending::kept(&kept.facts));
-                (kept, ending)
-            }));
-        }
-        if all.is_empty() {
-            return Err(kept::nothing(state, env, service));
-        }
-        let values = || -> Vec<Run> {
-            all.iter()
-                .map(|(kept, ending)| row(kept, ending.as_ref()))
-                .collect()
-        };
+        let all = listed(state, env, service)?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&json!({ "items": values() })),
-            Format::Yaml => output::yaml(&json!({ "items": values() })),
-            Format::Name => output::data(&output::lines(all.iter().map(|(kept, _)| {
-                let facts = &kept.facts;
-                format!("{}/{} {}", facts.environment, facts.service, facts.incarnation)
-            }))),
+            Format::Json => output::json(&all),
+            Format::Yaml => output::yaml(&all),
+            Format::Name => {
+                output::data(&output::lines(all.items.iter().map(|run| {
+                    format!("{}/{} {}", run.environment, run.service, run.incarnation)
+                })))
+            }
             Format::Table | Format::Wide => {
-                let rows: Vec<_> = all
-                    .iter()
-                    .map(|(kept, ending)| cells(kept, ending.as_ref()))
-                    .collect();
+                let rows: Vec<_> = all.items.iter().map(cells).collect();
                 output::data(&table::text(LIST, &rows, output::width()))
             }
         }
     }
 }
 
+/// The failed runs of which something is kept, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Listed {
+    /// Service by service, the oldest first.
+    pub(crate) items: Vec<Run>,
+}
+
+/// The failed runs of an environment, or of one service of it; there has to be one.
+pub(crate) fn listed(state: &StateDir, env: &str, service: Option<&str>) -> Result<Listed, Failure> {
+    let services = match service {
+        Some(service) => vec![service.to_owned()],
+        None => kept::services(state, env)?,
+    };
+    let status = status::one(state, env)?;
+    let mut items = Vec::new();
+    for service in &services {
+        let mut endings = ending::known(state, status.as_ref(), env, service);
+        let kept = kept::all(state, env, service)?.into_iter();
+        items.extend(kept.map(|kept| {
+            let ending = endings.remove(&kept.facts.incarnation);
+            let ending = ending.or_else(|| Ending::kept(&kept.facts));
+            row(&kept, ending.as_ref())
+        }));
+    }
+    if items.is_empty() {
+        return Err(kept::nothing(state, env, service));
+    }
+    Ok(Listed { items })
+}
+
 /// A failed run of which something is kept.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Run {
+pub(crate) struct Run {
     environment: String,
-    service: String,
+    pub(crate) service: String,
     /// Which failure of the service, from 1.
-    incarnation: u64,
+    pub(crate) incarnation: u64,
     container_id: String,
     started_at: Option<String>,
     exit_code: Option<i64>,
@@ -219,17 +224,24 @@ fn ending_of(state: &StateDir, kept: &Kept) -> Result<Option<Ending>, Failure> {
 
 const LIST: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];
 
-fn cells(kept: &Kept, ending: Option<&Ending>) -> Vec<String> {
-    let facts = &kept.facts;
+fn cells(run: &Run) -> Vec<String> {
     vec![
-        facts.service.clone(),
-        facts.incarnation.to_string(),
-        facts.taken_at.clone(),
-        ending.map(Ending::words).unwrap_or_default(),
-        output::count(facts.stdout_lines, "line"),
-        output::count(facts.stderr_lines, "line"),
-        ending::size(kept.bytes),
+        run.service.clone(),
+        run.incarnation.to_string(),
+        run.taken_at.clone(),
+        run.ending.as_ref().map(Ending::words).unwrap_or_default(),
+        output::count(run.stdout_lines, "line"),
+        output::count(run.stderr_lines, "line"),
+        ending::size(run.bytes),
     ]
+}
+
+impl Run {
+    /// It in a line, for those who read no tables.
+    pub(crate) fn line(&self) -> String {
+        let ended = self.ending.as_ref().map(Ending::words).unwrap_or_default();
+        format!("{} run {}: {ended}\n", self.service, self.incarnation)
+    }
 }
 
 fn row(kept: &Kept, ending: Option<&Ending>) -> Run {

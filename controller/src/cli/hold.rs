@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, ServiceName};
-use argus_reconciler::{Answer, Command, clock};
+use argus_reconciler::{Command, clock};
 use clap::Args;
 
 use super::output::Format;
 use super::{status, tell};
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
+use crate::taken::Taken;
 
 #[derive(Debug, Args)]
 pub(crate) struct Hold {
@@ -64,7 +65,7 @@ impl Hold {
 impl Resume {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let Some(target) = self.target else {
-            let say = |_: &Answer| "controller goes on\n".to_owned();
+            let say = |_: &Taken| "controller goes on\n".to_owned();
             return tell::one(options, &Command::ResumeController, self.output, say);
         };
         let (environment, service) = named(&target)?;
@@ -77,7 +78,7 @@ impl Cancel {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let environment = status::named(&self.environment)?;
         let name = self.environment;
-        let say = |_: &Answer| format!("{name} is cancelled and held until `argus resume {name}`\n");
+        let say = |_: &Taken| format!("{name} is cancelled and held until `argus resume {name}`\n");
         tell::one(options, &Command::Cancel { environment }, self.output, say)
     }
 }

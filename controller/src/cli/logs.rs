@@ -11,8 +11,12 @@ use argus_reconciler::state::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 
 use super::engine::Eyes;
+use super::output::Format;
 use super::target::Target;
 use super::{breaker, kept, output, status};
 use crate::exit::{Exit, Failure};
@@ -39,6 +43,37 @@ pub(crate) struct Logs {
     /// With the engine's time in front
     #[arg(long)]
     timestamps: bool,
+    /// Format; with `--follow` a document a line
+    #[arg(short, long, value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// What containers wrote, for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Told {
+    /// Service by service, the oldest first.
+    pub(crate) items: Vec<Written>,
+}
+
+/// A line.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Written {
+    pub(crate) service: String,
+    /// `stdout` or `stderr`.
+    pub(crate) stream: &'static str,
+    pub(crate) text: String,
+}
+
+impl Written {
+    fn new(service: &str, line: LogLine) -> Self {
+        Self {
+            service: service.to_owned(),
+            stream: if line.stderr { "stderr" } else { "stdout" },
+            text: line.text,
+        }
+    }
 }
 
 /// Name of a service and its container.
@@ -73,52 +108,86 @@ impl Logs {
         let lines = run.transcript()?;
         let tail = self.tail.and_then(|tail| usize::try_from(tail).ok());
         let skipped = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
-        for line in &lines[skipped..] {
-            let text = line.shown(self.timestamps);
-            if line.stderr {
-                output::note(&text);
-            } else {
-                output::data(&format!("{text}\n"))?;
-            }
-        }
-        Ok(())
+        let lines = lines[skipped..].iter().map(|line| LogLine {
+            stderr: line.stderr,
+            text: line.shown(self.timestamps),
+        });
+        let Some(format) = self.output.filter(is_for_programs) else {
+            return lines.into_iter().try_for_each(|line| print("", &line));
+        };
+        let items = lines.map(|line| Written::new(service, line)).collect();
+        Told { items }.print(format)
     }
 
     async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
-        let state = StateDir::at(settings.state.clone());
-        let docker = wire::docker(settings)?;
-        let sources = sources(&docker, &state, env, service).await?;
-        if let (Some(service), [(_, id)]) = (service, sources.as_slice()) {
-            say_what_is_kept(&state, env, service, Some(id));
-        }
+        let format = self.output.filter(is_for_programs);
         let query = LogQuery {
             tail: self.tail,
             follow: self.follow,
             timestamps: self.timestamps,
             ..LogQuery::default()
         };
+        if let (Some(format), false) = (format, self.follow) {
+            return Box::pin(written(settings, env, service, query))
+                .await?
+                .print(format);
+        }
+        let state = StateDir::at(settings.state.clone());
+        let docker = wire::docker(settings)?;
+        let sources = sources(&docker, &state, env, service).await?;
+        if let (Some(service), [(_, id)]) = (service, sources.as_slice()) {
+            say_what_is_kept(&state, env, service, Some(id));
+        }
         let width = sources.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let many = sources.len() > 1;
         let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActError>)> {
+            let name = name.clone();
+            let lines = docker.logs(id, query.clone());
+            lines.map(move |line| (name.clone(), line)).boxed()
+        };
+        let mut lines = select_all(sources.iter().map(stream));
+        while let Some((name, line)) = lines.next().await {
+            let line = line.map_err(|error| wire::engine_failure("cannot read logs", &error))?;
+            if format.is_some() {
+                output::data(&format!("{}\n", json!(Written::new(&name, line))))?;
+                continue;
+            }
             let prefix = if many {
                 format!("{name:width$} | ")
             } else {
                 String::new()
             };
-            docker
-                .logs(id, query.clone())
-                .map(move |line| (prefix.clone(), line))
-                .boxed()
-        };
-        let mut lines = select_all(sources.iter().map(stream));
-        while let Some((prefix, line)) = lines.next().await {
-            match line {
-                Ok(line) if line.stderr => output::note(&format!("{prefix}{}", line.text)),
-                Ok(line) => output::data(&format!("{prefix}{}\n", line.text))?,
-                Err(error) => return Err(wire::engine_failure("cannot read logs", &error)),
-            }
+            print(&prefix, &line)?;
         }
         Ok(())
+    }
+}
+
+/// Lines for people are as the containers wrote them, whatever is made of them.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "a filter asks that way")]
+fn is_for_programs(format: &Format) -> bool {
+    match format {
+        Format::Json | Format::Yaml => true,
+        Format::Table | Format::Wide | Format::Name => false,
+    }
+}
+
+/// What was written to stderr goes there.
+fn print(prefix: &str, line: &LogLine) -> Result<(), Failure> {
+    let text = format!("{prefix}{}", line.text);
+    if line.stderr {
+        output::note(&text);
+        return Ok(());
+    }
+    output::data(&format!("{text}\n"))
+}
+
+impl Told {
+    fn print(&self, format: Format) -> Result<(), Failure> {
+        match format {
+            Format::Yaml => output::yaml(self),
+            Format::Json | Format::Table | Format::Wide | Format::Name => output::json(self),
+        }
     }
 }
 
@@ -128,22 +197,31 @@ pub(crate) async fn tail(
     env: &str,
     service: Option<&str>,
     lines: u32,
-) -> Result<Vec<(String, LogLine)>, Failure> {
-    let state = StateDir::at(settings.state.clone());
-    let docker = wire::docker(settings)?;
+) -> Result<Told, Failure> {
     let query = LogQuery {
         tail: Some(lines),
         ..LogQuery::default()
     };
-    let mut told = Vec::new();
+    written(settings, env, service, query).await
+}
+
+async fn written(
+    settings: &Settings,
+    env: &str,
+    service: Option<&str>,
+    query: LogQuery,
+) -> Result<Told, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let docker = wire::docker(settings)?;
+    let mut items = Vec::new();
     for (name, id) in sources(&docker, &state, env, service).await? {
-        let mut written = docker.logs(&id, query.clone());
-        while let Some(line) = written.next().await {
+        let mut lines = docker.logs(&id, query.clone());
+        while let Some(line) = lines.next().await {
             let line = line.map_err(|error| wire::engine_failure("cannot read logs", &error))?;
-            told.push((name.clone(), line));
+            items.push(Written::new(&name, line));
         }
     }
-    Ok(told)
+    Ok(Told { items })
 }
 
 /// The containers, by the status file, else by their labels.

@@ -9,6 +9,7 @@ use argus_reconciler::clock::Clock;
 use argus_reconciler::state::StateDir;
 use argus_reconciler::verifier;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::engine::Eyes;
@@ -33,18 +34,22 @@ pub(crate) struct Network {
 }
 
 /// What is told, for programs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Told {
-    environment: String,
+pub(crate) struct Told {
+    pub(crate) environment: String,
     /// Every link works.
-    verified: bool,
+    pub(crate) verified: bool,
     /// What the controller says of it; none where it was looked at now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    condition: Option<Condition>,
+    pub(crate) condition: Option<Condition>,
+    /// Who reaches whom; none where it was never looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    connectivity: Option<Connectivity>,
-    errors: Vec<StructuredError>,
+    pub(crate) connectivity: Option<Connectivity>,
+    /// Those of links that do not work, as `argus schema error` describes each.
+    // Their schema is longer than all the rest, and is published already.
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
+    pub(crate) errors: Vec<StructuredError>,
 }
 
 impl Network {
@@ -75,7 +80,7 @@ impl Network {
 }
 
 /// As the controller saw it last.
-fn last(status: EnvironmentStatus) -> Told {
+pub(crate) fn last(status: EnvironmentStatus) -> Told {
     let of_a_link =
         |error: &StructuredError| matches!(error.code, Code::DnsResolutionFailed | Code::NetworkUnreachable);
     let condition = status
@@ -94,7 +99,7 @@ fn last(status: EnvironmentStatus) -> Told {
 }
 
 /// As it is: no controller is asked.
-async fn now(settings: &Settings, env: &EnvName) -> Result<Told, Failure> {
+pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<Told, Failure> {
     let place = Place::of(settings)?;
     let wanted = place.wanted().await;
     let wanted = wanted.map_err(|why| Failure::of(Code::PrereqMissing, why).exit(Exit::Unexpected))?;
@@ -136,7 +141,8 @@ fn exit(told: &Told) -> Exit {
     }
 }
 
-fn text(told: &Told) -> String {
+/// The same for people.
+pub(crate) fn text(told: &Told) -> String {
     let mut text = Vec::new();
     let links = told.connectivity.as_ref().map(|seen| seen.links.as_slice());
     let links = links.unwrap_or_default();

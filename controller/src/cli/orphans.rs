@@ -150,8 +150,8 @@ fn outcome(before: Vec<Orphan>, now: Vec<Orphan>) -> Vec<Orphan> {
 
 fn show(found: &[Orphan], format: Option<Format>) -> Result<(), Failure> {
     match format {
-        Some(Format::Json) => output::json(&serde_json::json!({ "orphans": found })),
-        Some(Format::Yaml) => output::yaml(&serde_json::json!({ "orphans": found })),
+        Some(Format::Json) => output::json(&serde_json::json!({ "items": found })),
+        Some(Format::Yaml) => output::yaml(&serde_json::json!({ "items": found })),
         Some(Format::Name) => output::data(&output::lines(found.iter().map(|orphan| &orphan.name))),
         Some(Format::Table | Format::Wide) | None if found.is_empty() => {
             output::note("no orphans");

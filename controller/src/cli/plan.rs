@@ -20,7 +20,6 @@ use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::specs::{FileEntry, Kept, SpecBook};
 use argus_reconciler::state::StateDir;
 use clap::Args;
-use serde_json::{Value, json};
 
 mod ahead;
 mod health;
@@ -73,8 +72,8 @@ impl Plan {
         tell_refused(&book);
         let roads = super::block_on(ahead_of(&settings, &book, self.environment.as_deref(), refused))?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&value(&roads))?,
-            Format::Yaml => output::yaml(&value(&roads))?,
+            Format::Json => output::json(&ahead::told(&roads))?,
+            Format::Yaml => output::yaml(&ahead::told(&roads))?,
             Format::Name => output::data(&output::lines(roads.keys()))?,
             Format::Table | Format::Wide => output::data(&table::prose(&text(&roads), output::width()))?,
         }
@@ -310,47 +309,6 @@ fn text(roads: &Roads) -> String {
         lines.push("nothing to do".to_owned());
     }
     output::lines(lines)
-}
-
-fn value(roads: &Roads) -> Value {
-    let subject = |subject: &Subject, secrets: &Secrets| secrets.redacted_json(json!(subject), &["kind"]);
-    let step = |step: &core::Step, now: bool, secrets: &Secrets| {
-        json!({
-            "subject": subject(&step.subject, secrets),
-            "verb": step.act.verb(),
-            "because": step.because,
-            "why": step.because.to_string(),
-            "now": now,
-        })
-    };
-    let one = |(env, road): (&EnvName, &Road)| {
-        let Road {
-            plan,
-            steps,
-            down,
-            secrets,
-        } = road;
-        let is_now = |it: &core::Step| {
-            plan.steps
-                .iter()
-                .any(|now| now.subject == it.subject && now.because == it.because)
-        };
-        let steps: Vec<Value> = steps.iter().map(|it| step(it, is_now(it), secrets)).collect();
-        let waits = plan.waits.iter().map(|wait| {
-            let mut on = words(&wait.on);
-            on.message = secrets.redacted(&on.message);
-            json!({ "subject": subject(&wait.subject, secrets), "waitingOn": on })
-        });
-        json!({
-            "environment": env,
-            "revision": plan.revision,
-            "down": down,
-            "settled": steps.is_empty() && plan.is_settled(),
-            "steps": steps,
-            "waits": waits.collect::<Vec<_>>(),
-        })
-    };
-    json!({ "environments": roads.iter().map(one).collect::<Vec<_>>() })
 }
 
 #[cfg(test)]

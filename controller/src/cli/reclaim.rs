@@ -5,7 +5,6 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use argus_core::preflight::size;
 use argus_core::reclaim::{BuiltImage, bytes, dead};
-use argus_docker::Docker;
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::state::StateDir;
 use clap::Args;
@@ -16,8 +15,9 @@ use super::preflight::Place;
 use super::status::peek;
 use super::table;
 use crate::exit::{Exit, Failure};
+use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::wire::engine_failure;
+use crate::wire::{self, engine_failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct Reclaim {
@@ -40,7 +40,7 @@ pub(crate) struct Reclaim {
 /// What can go, and what went.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Found {
+pub(crate) struct Found {
     images: Vec<Row>,
     images_bytes: u64,
     build_cache_bytes: u64,
@@ -65,15 +65,14 @@ struct Row {
 impl Reclaim {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let place = Place::of(&settings)?;
-        let mut found = super::block_on(self.look(&place, &settings))?;
+        let mut found = super::block_on(look(&settings, self.images_only))?;
         let is_text = matches!(self.output, None | Some(Format::Table | Format::Wide));
         if is_text {
             output::data(&text(&found))?;
         }
         let anything = !found.images.is_empty() || found.build_cache_bytes > 0;
         if anything && (self.yes || (is_text && !self.dry_run && asked()?)) {
-            super::block_on(self.remove(place.docker(), &mut found))?;
+            super::block_on(remove(&settings, self.images_only, &mut found))?;
         } else if anything && is_text {
             output::note("nothing was removed; `argus reclaim --yes` does it");
         }
@@ -87,58 +86,64 @@ impl Reclaim {
         }
         Ok(if failed { Exit::Unexpected } else { Exit::Done })
     }
+}
 
-    async fn look(&self, place: &Place, settings: &Settings) -> Result<Found, Failure> {
-        let docker = place.docker();
-        let images = docker
-            .built_images()
+/// What can go.
+pub(crate) async fn look(settings: &Settings, images_only: bool) -> Result<Found, Failure> {
+    let own = settings.clone();
+    let place = files::read(move || Place::of(&own)).await?;
+    let docker = place.docker();
+    let images = docker
+        .built_images()
+        .await
+        .map_err(|error| engine_failure("cannot look at the images", &error))?;
+    let cache = if images_only {
+        0
+    } else {
+        docker
+            .build_cache()
             .await
-            .map_err(|error| engine_failure("cannot look at the images", &error))?;
-        let cache = if self.images_only {
-            0
-        } else {
-            docker
-                .build_cache()
-                .await
-                .map_err(|error| engine_failure("cannot look at the builder's cache", &error))?
-        };
-        let (wanted, known) = wanted(place, settings).await;
-        let mut dead = dead(&images, &wanted);
-        // A file that cannot be read may want any image that has a name.
-        dead.retain(|image| known || image.tags.is_empty());
-        let freed = bytes(&images, &dead);
-        Ok(Found {
-            images: dead.into_iter().map(row).collect(),
-            images_bytes: freed,
-            build_cache_bytes: cache,
-            total_bytes: freed.saturating_add(cache),
-            done: false,
-        })
-    }
+            .map_err(|error| engine_failure("cannot look at the builder's cache", &error))?
+    };
+    let (wanted, known) = wanted(&place, settings).await?;
+    let mut dead = dead(&images, &wanted);
+    // A file that cannot be read may want any image that has a name.
+    dead.retain(|image| known || image.tags.is_empty());
+    let freed = bytes(&images, &dead);
+    Ok(Found {
+        images: dead.into_iter().map(row).collect(),
+        images_bytes: freed,
+        build_cache_bytes: cache,
+        total_bytes: freed.saturating_add(cache),
+        done: false,
+    })
+}
 
-    async fn remove(&self, docker: &Docker, found: &mut Found) -> Result<(), Failure> {
-        // The newest first: a build's steps go with the last build that has them.
-        for row in &mut found.images {
-            row.message = docker
-                .remove_image(&row.id)
-                .await
-                .err()
-                .map(|why| why.to_string());
-            row.removed = row.message.is_none();
-        }
-        if !self.images_only {
-            let pruned = docker.prune_build_cache().await;
-            found.build_cache_bytes =
-                pruned.map_err(|error| engine_failure("cannot empty the builder's cache", &error))?;
-        }
-        found.done = true;
-        Ok(())
+/// Removes what was found.
+pub(crate) async fn remove(settings: &Settings, images_only: bool, found: &mut Found) -> Result<(), Failure> {
+    let docker = wire::docker(settings)?;
+    // The newest first: a build's steps go with the last build that has them.
+    for row in &mut found.images {
+        row.message = docker
+            .remove_image(&row.id)
+            .await
+            .err()
+            .map(|why| why.to_string());
+        row.removed = row.message.is_none();
     }
+    if !images_only {
+        let pruned = docker.prune_build_cache().await;
+        found.build_cache_bytes =
+            pruned.map_err(|error| engine_failure("cannot empty the builder's cache", &error))?;
+    }
+    found.done = true;
+    Ok(())
 }
 
 /// Everything that some accepted spec runs, or that a rollback would run; and whether the specs could be read.
-async fn wanted(place: &Place, settings: &Settings) -> (BTreeSet<String>, bool) {
-    let remembered: Remembered = peek(&StateDir::at(settings.state.clone()).memory_json());
+async fn wanted(place: &Place, settings: &Settings) -> Result<(BTreeSet<String>, bool), Failure> {
+    let memory = StateDir::at(settings.state.clone()).memory_json();
+    let remembered: Remembered = files::read(move || Ok(peek(&memory))).await?;
     let standing = place.wanted().await;
     let known = standing.is_ok();
     let standing = standing.unwrap_or_default();
@@ -150,7 +155,7 @@ async fn wanted(place: &Place, settings: &Settings) -> (BTreeSet<String>, bool) 
     let wanted = all
         .flat_map(|accepted| accepted.desired.services.values())
         .map(|service| service.image.reference().to_owned());
-    (wanted.collect(), known)
+    Ok((wanted.collect(), known))
 }
 
 fn row(image: &BuiltImage) -> Row {

@@ -4,11 +4,12 @@ use argus_reconciler::Command;
 use argus_reconciler::state::StateDir;
 use clap::Args;
 
-use super::output::{self, Format};
+use super::output::Format;
 use super::status;
-use super::tell::{failure, tell};
+use super::tell::{failure, show, tell};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::taken::Taken;
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
@@ -24,20 +25,13 @@ impl Retry {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        super::block_on(async {
-            for env in &self.environments {
-                let environment = status::named(env)?;
-                tell(&state, &Command::Retry { environment })
-                    .await
-                    .map_err(failure)?;
-            }
-            Ok(())
-        })?;
-        output::data(&output::lines(
-            self.environments
-                .iter()
-                .map(|env| format!("{env} is tried again")),
-        ))?;
+        for env in &self.environments {
+            let environment = status::named(env)?;
+            let command = Command::Retry { environment };
+            let answer = super::block_on(async { tell(&state, &command).await.map_err(failure) })?;
+            let say = |_: &Taken| format!("{env} is tried again\n");
+            show(&command, &answer, self.output, say)?;
+        }
         Ok(Exit::Done)
     }
 }

@@ -1,12 +1,13 @@
 //! `argus rollback` and `fork`: the last good revision instead of this one, or this one beside itself.
 
-use argus_reconciler::{Answer, Command};
+use argus_reconciler::Command;
 use clap::Args;
 
 use super::output::Format;
 use super::{status, tell};
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
+use crate::taken::Taken;
 
 #[derive(Debug, Args)]
 pub(crate) struct Rollback {
@@ -32,11 +33,10 @@ impl Rollback {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let environment = status::named(&self.environment)?;
         let name = self.environment;
-        let say = |answer: &Answer| match answer {
-            Answer::Revision(revision) => {
-                format!("{name} goes back to revision {revision}, until its file changes\n")
-            }
-            Answer::Done | Answer::Lease(_) | Answer::Test(_) | Answer::Forked(_) => String::new(),
+        let say = |taken: &Taken| {
+            let revision = taken.value.as_ref().and_then(|value| value.as_str());
+            let revision = revision.unwrap_or_default();
+            format!("{name} goes back to revision {revision}, until its file changes\n")
         };
         tell::one(options, &Command::Rollback { environment }, self.output, say)
     }
@@ -50,7 +50,7 @@ impl Fork {
             to: status::named(&to)?,
         };
         let name = self.environment;
-        let say = |_: &Answer| format!("{to} is a copy of {name}, until `argus down {to}`\n");
+        let say = |_: &Taken| format!("{to} is a copy of {name}, until `argus down {to}`\n");
         tell::one(options, &command, self.output, say)
     }
 }

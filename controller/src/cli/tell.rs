@@ -2,17 +2,18 @@
 
 use argus_core::ident::EnvName;
 use argus_crds::error::Code;
+use argus_reconciler::Command;
 use argus_reconciler::state::StateDir;
-use argus_reconciler::{Answer, Command};
 
 use super::output::{self, Format};
 use super::status;
 use crate::exit::{Exit, Failure};
 use crate::http::client::{self, ClientError};
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::taken::Taken;
 
 /// Tells a running controller to do something.
-pub(crate) async fn tell(state: &StateDir, command: &Command) -> Result<Answer, ClientError> {
+pub(crate) async fn tell(state: &StateDir, command: &Command) -> Result<Taken, ClientError> {
     let answer = client::post(&crate::surface::socket(state), crate::http::ACTIONS, command).await?;
     serde_json::from_slice(&answer).map_err(|error| ClientError::Broken(error.to_string()))
 }
@@ -39,19 +40,29 @@ pub(crate) fn one(
     options: &Options,
     command: &Command,
     format: Option<Format>,
-    say: impl FnOnce(&Answer) -> String,
+    say: impl FnOnce(&Taken) -> String,
 ) -> Result<Exit, Failure> {
     let settings = Settings::resolve(options, &SpecOptions::default())?;
     let state = StateDir::at(settings.state);
     let answer = super::block_on(async { tell(&state, command).await.map_err(failure) })?;
+    show(command, &answer, format, say)?;
+    Ok(Exit::Done)
+}
+
+/// Shows what a command was answered with.
+pub(crate) fn show(
+    command: &Command,
+    taken: &Taken,
+    format: Option<Format>,
+    say: impl FnOnce(&Taken) -> String,
+) -> Result<(), Failure> {
     match format {
-        Some(Format::Json) => output::json(&answer)?,
-        Some(Format::Yaml) => output::yaml(&answer)?,
+        Some(Format::Json) => output::json(taken),
+        Some(Format::Yaml) => output::yaml(taken),
         Some(Format::Name) => {
             let name = command.environment().map_or("controller", EnvName::as_str);
-            output::data(&format!("{name}\n"))?;
+            output::data(&format!("{name}\n"))
         }
-        Some(Format::Table | Format::Wide) | None => output::data(&say(&answer))?,
+        Some(Format::Table | Format::Wide) | None => output::data(&say(taken)),
     }
-    Ok(Exit::Done)
 }

@@ -4,13 +4,14 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use argus_core::memory::Blame;
-use argus_reconciler::{Answer, Command, TestReport};
+use argus_reconciler::{Command, TestReport};
 use clap::{Args, Subcommand};
 
 use super::output::{self, Format};
 use super::{status, tell};
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
+use crate::taken::Taken;
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
@@ -67,7 +68,7 @@ impl Test {
                     case: case.clone(),
                     ttl,
                 };
-                let say = |_: &Answer| {
+                let say = |_: &Taken| {
                     let ttl = humantime::format_duration(ttl);
                     format!("test `{case}` runs on {environment}, for {ttl} at most\n")
                 };
@@ -82,12 +83,8 @@ impl Test {
                     environment: status::named(&environment)?,
                     case,
                 };
-                tell::one(options, &command, output, |answer| match answer {
-                    Answer::Test(report) => told(report),
-                    Answer::Done | Answer::Lease(_) | Answer::Revision(_) | Answer::Forked(_) => {
-                        String::new()
-                    }
-                })
+                let say = |taken: &Taken| report(taken).as_ref().map(told).unwrap_or_default();
+                tell::one(options, &command, output, say)
             }
         }
     }
@@ -99,6 +96,11 @@ impl Test {
             Verb::End(end) => end.output,
         }
     }
+}
+
+/// The report that a test's end is answered with.
+pub(crate) fn report(taken: &Taken) -> Option<TestReport> {
+    serde_json::from_value(taken.value.clone()?).ok()
 }
 
 /// A report in words.

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use argus_crds::error::Code;
-use argus_crds::status::{BreakerScope, EnvironmentStatus, ServiceState, ServiceStatus};
+use argus_crds::status::{EnvironmentStatus, ServiceState, ServiceStatus};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Desk;
 use super::asked::{Path, Query};
 use super::problem::Problem;
-use crate::cli::{evidence as kept_evidence, kept, logs as cli_logs, why as cli_why};
+use crate::cli::{breaker as cli_breaker, evidence as kept_evidence, kept, logs as cli_logs, why as cli_why};
 use crate::surface::Surface;
 use crate::view::Shown;
 
@@ -35,6 +35,13 @@ pub(super) struct Lines {
     tail: Option<u32>,
     /// Of failed runs, which; the newest without.
     run: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tail {
+    /// The last lines of each container.
+    tail: Option<u32>,
 }
 
 /// Lines where nobody says how many.
@@ -107,6 +114,18 @@ pub(super) async fn why(State(desk): State<Desk>, Path(env): Path<String>) -> Re
     Ok(Json(read.await?).into_response())
 }
 
+pub(super) async fn why_service(
+    State(desk): State<Desk>,
+    Path((env, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    row(&desk, &env, &name).await?;
+    let status = environment(&desk, &env).await?;
+    let read = desk
+        .surface
+        .read(move |surface| cli_why::told(surface.state(), &status, Some(&name)));
+    Ok(Json(read.await?).into_response())
+}
+
 pub(super) async fn service(
     State(desk): State<Desk>,
     Path((env, name)): Path<(String, String)>,
@@ -124,14 +143,27 @@ pub(super) async fn logs(
         let message = "a failed run's lines are at `…/evidence?run=N`";
         return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
     }
-    let tail = lines.tail.unwrap_or(LINES).min(MOST_LINES);
-    let told = Box::pin(cli_logs::tail(desk.surface.settings(), &env, Some(&name), tail)).await?;
-    let stream = |stderr| if stderr { "stderr" } else { "stdout" };
-    let items: Vec<Value> = told
-        .into_iter()
-        .map(|(_, line)| json!({ "stream": stream(line.stderr), "text": line.text }))
-        .collect();
-    Ok(Json(json!({ "items": items })).into_response())
+    written(&desk, &env, Some(&name), lines.tail).await
+}
+
+pub(super) async fn all_logs(
+    State(desk): State<Desk>,
+    Path(env): Path<String>,
+    Query(tail): Query<Tail>,
+) -> Result<Response, Problem> {
+    environment(&desk, &env).await?;
+    written(&desk, &env, None, tail.tail).await
+}
+
+async fn written(
+    desk: &Desk,
+    env: &str,
+    service: Option<&str>,
+    tail: Option<u32>,
+) -> Result<Response, Problem> {
+    let tail = tail.unwrap_or(LINES).min(MOST_LINES);
+    let told = Box::pin(cli_logs::tail(desk.surface.settings(), env, service, tail)).await?;
+    Ok(Json(told).into_response())
 }
 
 pub(super) async fn evidence(
@@ -155,13 +187,8 @@ pub(super) async fn evidence(
 
 pub(super) async fn breakers(State(desk): State<Desk>) -> Result<Response, Problem> {
     let shown = shown(&desk).await?;
-    let own = |(name, status): (&String, &EnvironmentStatus)| {
-        let breaker = status.breaker.as_ref()?;
-        (breaker.scope == BreakerScope::Environment).then(|| (name.clone(), json!(breaker)))
-    };
-    let environments: Map<String, Value> = shown.environments.iter().filter_map(own).collect();
-    let engine = &shown.controller.breaker;
-    Ok(Json(json!({ "engine": engine, "environments": environments })).into_response())
+    let engine = shown.controller.breaker.clone();
+    Ok(Json(cli_breaker::Told::of(engine, shown.environments.values())).into_response())
 }
 
 pub(super) async fn orphans(State(desk): State<Desk>) -> Result<Response, Problem> {
@@ -177,7 +204,8 @@ async fn shown(desk: &Desk) -> Result<Arc<Shown>, Problem> {
     Ok(desk.surface.read(Surface::shown).await?)
 }
 
-async fn environment(desk: &Desk, env: &str) -> Result<EnvironmentStatus, Problem> {
+/// The status of an environment that has to be there.
+pub(super) async fn environment(desk: &Desk, env: &str) -> Result<EnvironmentStatus, Problem> {
     let found = desk.surface.found(env).await;
     found.map_err(|failure| match Problem::from(failure) {
         // That it could not be looked for does not say that it is not there.

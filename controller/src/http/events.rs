@@ -240,25 +240,34 @@ fn fresh<'a>(
 
 /// What is asked for, with commas between the names.
 fn wanted(asked: &Asked) -> Result<Wanted, Problem> {
-    let set = |list: &Option<String>| -> BTreeSet<String> {
-        let words = list.as_deref().unwrap_or_default().split(',').map(str::trim);
-        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    let wanted = Wanted {
+        environments: names(asked.environment.as_deref()),
+        names: names(asked.kind.as_deref()),
     };
-    let names = set(&asked.kind);
-    for name in names.iter().filter(|name| !OTHERS.contains(&name.as_str())) {
+    known(&wanted.names, &OTHERS)?;
+    Ok(wanted)
+}
+
+/// A list with commas between its words.
+pub(super) fn names(list: Option<&str>) -> BTreeSet<String> {
+    let words = list.unwrap_or_default().split(',').map(str::trim);
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether there are events of all these names: records, and those `others`.
+pub(super) fn known(names: &BTreeSet<String>, others: &[&str]) -> Result<(), Problem> {
+    let records = names.iter().filter(|name| !others.contains(&name.as_str()));
+    for name in records {
         Record::known_name(name).map_err(|why| {
-            let message = format!("{why}, {}", OTHERS.join(", "));
+            let message = [&[why.as_str()], others].concat().join(", ");
             Problem::asked(StatusCode::BAD_REQUEST, message)
         })?;
     }
-    Ok(Wanted {
-        environments: set(&asked.environment),
-        names,
-    })
+    Ok(())
 }
 
 /// Names and images may hold what a file reads from outside: what is done to what is told to the controller's user only.
-fn event(record: &Record, trust: Trust) -> Event {
+pub(super) fn shown(record: &Record, trust: Trust) -> Value {
     let mut told = json!(record);
     if trust == Trust::Nobody && matches!(record.entry, Entry::Intent(_)) {
         let verb = told["act"]["verb"].clone();
@@ -267,10 +276,14 @@ fn event(record: &Record, trust: Trust) -> Event {
             told.as_object_mut().and_then(|told| told.remove(private));
         }
     }
+    told
+}
+
+fn event(record: &Record, trust: Trust) -> Event {
     Event::default()
         .id(record.seq.to_string())
         .event(record.name())
-        .data(told.to_string())
+        .data(shown(record, trust).to_string())
 }
 
 #[cfg(test)]

@@ -113,9 +113,17 @@ fn is_private(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     matches!(
         parts.as_slice(),
-        ["api", "v1", "environments", _, "services", _, "logs" | "evidence"]
-            | ["api", "v1", "environments", _, "mocks", _, "requests"]
-            | ["api", "v1", "environments", _, "why"]
+        [
+            "api",
+            "v1",
+            "environments",
+            _,
+            "services",
+            _,
+            "logs" | "evidence" | "why"
+        ] | ["api", "v1", "environments", _, "mocks", _, "requests"]
+            | ["api", "v1", "environments", _, "logs" | "evidence" | "why"]
+            | ["api", "v1", "plan"]
     )
 }
 

@@ -1,6 +1,7 @@
 //! `/api/v1/openapi.json`: what can be asked, for programs that make clients; one table, which the tests walk.
 
 use argus_crds::error::StructuredError;
+use argus_crds::incident::Incident;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, PreflightReport, ServiceStatus};
 use axum::Json;
 use schemars::generate::SchemaSettings;
@@ -43,8 +44,14 @@ operations! {
     get "/api/v1/controller" [] JSON ControllerStatus: "how the controller is";
     get "/api/v1/environments" ["detail", "phase"] JSON: "all environments, in a few words or whole";
     get "/api/v1/environments/{env}" [] JSON EnvironmentStatus: "how an environment is";
-    get "/api/v1/environments/{env}/why" [] JSON: "the chain of causes of what is not ready";
+    get "/api/v1/environments/{env}/why" [] JSON: "the chain of causes of what is not ready; needs the token";
+    get "/api/v1/environments/{env}/network" [] JSON: "who reaches whom inside it, as it was seen last";
+    post "/api/v1/environments/{env}/network" [] JSON: "the same, looked at now with a helper in the network of each service";
+    get "/api/v1/environments/{env}/wait" ["for", "timeoutSeconds"] JSON EnvironmentStatus: "answers when it is `ready` at the revision that is wanted, or with `for=gone` when it is gone; with the error as soon as it is given up";
+    get "/api/v1/environments/{env}/logs" ["tail"] JSON: "the last lines of each of its containers; needs the token";
+    get "/api/v1/environments/{env}/evidence" ["service"] JSON: "the failed runs of which something is kept; needs the token";
     get "/api/v1/environments/{env}/services/{service}" [] JSON ServiceStatus: "how a service is";
+    get "/api/v1/environments/{env}/services/{service}/why" [] JSON: "the chain of causes of how it is; needs the token";
     get "/api/v1/environments/{env}/services/{service}/logs" ["tail"] JSON: "the last lines of its container; needs the token";
     get "/api/v1/environments/{env}/services/{service}/evidence" ["run", "tail"] JSON: "what a failed run of it left; needs the token";
     get "/api/v1/environments/{env}/mocks/{mock}/requests" ["tail", "follow"] JSON: "what a mock was asked last, and what answered, with `follow=true` each as it comes (server-sent events); needs the token";
@@ -52,6 +59,15 @@ operations! {
     get "/api/v1/orphans" [] JSON: "what dead controllers left";
     get "/api/v1/preflight" ["skip"] JSON PreflightReport: "looks whether engine, disk and the rest are fit";
     post "/api/v1/preflight" [] JSON PreflightReport: "the same; with `fix` it removes what was left behind and looks again";
+    get "/api/v1/plan" ["environment"] JSON: "what would be done now, and why, and what waits; needs the token";
+    get "/api/v1/validate" [] JSON: "what is wrong with the files of the specs folder";
+    post "/api/v1/validate" [] JSON: "what is wrong with the text of a file, given as `content`";
+    get "/api/v1/doctor" [] JSON: "everything that is wrong, the worst first";
+    get "/api/v1/reclaim" ["imagesOnly"] JSON: "what of the engine's disk can be given back";
+    post "/api/v1/reclaim" [] JSON: "gives it back; with `imagesOnly` not the builder's cache, which is everybody's on that engine";
+    get "/api/v1/events" ["environment", "type", "after", "tail"] JSON: "what happened: the newest of the journal, or with `after` what came since";
+    get "/api/v1/incidents" [] JSON: "what was found after runs of the controller that did not end well";
+    get "/api/v1/incidents/{id}" [] JSON Incident: "one of them, by its id or the beginning of it";
     get "/api/v1/errors" [] JSON: "what all codes mean";
     get "/api/v1/errors/{code}" [] JSON: "what a code means";
     get "/api/v1/openapi.json" [] JSON: "this document";
@@ -72,6 +88,7 @@ fn described() -> Value {
     generator.subschema_for::<EnvironmentStatus>();
     generator.subschema_for::<ServiceStatus>();
     generator.subschema_for::<PreflightReport>();
+    generator.subschema_for::<Incident>();
     generator.subschema_for::<StructuredError>();
     let mut paths = Map::new();
     for operation in OPERATIONS {

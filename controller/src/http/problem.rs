@@ -77,7 +77,38 @@ fn status(error: &StructuredError) -> StatusCode {
         | Code::JournalUnwritable
         | Code::Timeout => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::CONFLICT,
+        Code::DiskSpaceLow
+        | Code::PortConflict
+        | Code::PortExhaustion
+        | Code::ContainerOom
+        | Code::ContainerCrash
+        | Code::ContainerRestartExhausted
+        | Code::HealthCheckTimeout
+        | Code::NetworkUnreachable
+        | Code::DnsResolutionFailed
+        | Code::OrphanDetected
+        | Code::CleanupFailed
+        | Code::PrereqMissing
+        | Code::ApiTooOld
+        | Code::ImageNotFound
+        | Code::ImagePullFailed
+        | Code::RegistryRateLimited
+        | Code::AuthRequired
+        | Code::BuildFailed
+        | Code::ContainerStartFailed
+        | Code::EntrypointNotFound
+        | Code::NameConflict
+        | Code::LoopHalted
+        | Code::FlakySuspected
+        | Code::PortStaleAllocation
+        | Code::NetworkPoolExhausted
+        | Code::NetworkStuck
+        | Code::TestsFailed
+        | Code::Held
+        | Code::LeaseHeld
+        | Code::MockNoRoute
+        | Code::MockRequestInvalid
+        | Code::MockNoAnswer => StatusCode::CONFLICT,
     }
 }
 

@@ -5,51 +5,25 @@ use std::time::Duration;
 use argus_core::ident::ServiceName;
 use argus_crds::error::Code;
 use argus_crds::status::{EnvironmentStatus, Phase};
-use argus_reconciler::{Answer, Command, TestReport, clock};
+use argus_reconciler::{Command, clock};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::answer::{NextStep, Said};
 use super::call::Call;
 use super::tool::{Effect, Tool};
 use crate::cli::{status, target, test, wait};
 use crate::exit::Failure;
+use crate::taken::Taken;
 
 /// What a command changed is in the status within this, or nothing of it is.
 const SEEN: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A command was taken in; what follows from it goes on by itself.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Taken {
-    /// The command in a word.
-    verb: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    environment: Option<String>,
-    /// What came of it, for those that say more than that they were taken in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    answer: Option<Value>,
-}
-
 /// Tells the controller, and says it in words.
 async fn obey(call: &Call, command: Command, text: String) -> Result<Said<Taken>, Failure> {
-    let verb = command.verb();
-    let environment = command.environment().map(ToString::to_string);
-    let answer = call.surface.command(command).await?;
-    let answer = match answer {
-        Answer::Done => None,
-        Answer::Lease(_) | Answer::Test(_) | Answer::Revision(_) | Answer::Forked(_) => {
-            json!(answer).get("value").cloned()
-        }
-    };
-    let told = Taken {
-        verb,
-        environment,
-        answer,
-    };
-    Ok(Said::new(told, text))
+    Ok(Said::new(call.surface.command(command).await?, text))
 }
 
 /// Returns when the status is another one than before the command: who waits at once would hear of the failure that is forgotten.
@@ -325,8 +299,7 @@ infrastructure's doing: then a failed test proves nothing about the code.";
             }
             Moment::End => {
                 let mut said = obey(&call, Command::EndTest { environment, case }, String::new()).await?;
-                let report = said.told.answer.clone().unwrap_or_default();
-                if let Ok(report) = serde_json::from_value::<TestReport>(report) {
+                if let Some(report) = test::report(&said.told) {
                     said.text = test::told(&report);
                     let first = report.disturbances.first();
                     said.next.extend(first.map(|found| {

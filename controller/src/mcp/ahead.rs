@@ -11,8 +11,9 @@ use super::call::Call;
 use super::tool::{Effect, Tool};
 use crate::cli::plan::{self, Ahead};
 use crate::exit::Failure;
+use crate::surface::Surface;
 
-/// Environments that are told at once.
+/// Environments that are told at once, and steps and waits of each.
 const MOST: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -42,16 +43,13 @@ Call it to see what an edit will do, or why nothing moves.";
     type Told = PlanTold;
 
     async fn call(self, call: Call) -> Result<Said<PlanTold>, Failure> {
-        // The folder that the controller watches, whatever this server was started with.
-        let of_controller = call.surface.read(|surface| {
-            let mut settings = surface.settings().clone();
-            settings.specs = surface.specs();
-            Ok((settings, surface.is_alive()))
-        });
-        let (settings, alive) = of_controller.await?;
-        let mut environments = Box::pin(plan::ahead(&settings, self.environment.as_deref())).await?;
-        let more = environments.len().saturating_sub(MOST);
-        environments.truncate(MOST);
+        let of_controller = |surface: &Surface| Ok((surface.looking(), surface.is_alive()));
+        let (settings, alive) = call.surface.read(of_controller).await?;
+        let all = Box::pin(plan::ahead(&settings, self.environment.as_deref()))
+            .await?
+            .environments;
+        let more = all.len().saturating_sub(MOST);
+        let environments: Vec<Ahead> = all.into_iter().take(MOST).map(|ahead| ahead.cut(MOST)).collect();
         let mut text: String = environments.iter().map(words).collect();
         if environments.is_empty() {
             "there is no environment, and nothing to do\n".clone_into(&mut text);
@@ -87,13 +85,13 @@ fn words(ahead: &Ahead) -> String {
     };
     for step in &ahead.steps {
         let when = if step.now { "now" } else { "then" };
-        let _ = writeln!(text, "  {when} {} {} ({})", step.verb, step.subject, step.why);
+        let _ = writeln!(text, "  {when} {} {} ({})", step.verb, step.said, step.why);
     }
     if let Some(more) = ahead.more_steps {
         let _ = writeln!(text, "  and {more} more");
     }
     for wait in &ahead.waits {
-        let _ = writeln!(text, "  waits: {}: {}", wait.subject, wait.message);
+        let _ = writeln!(text, "  waits: {}: {}", wait.said, wait.waiting_on.message);
     }
     text
 }

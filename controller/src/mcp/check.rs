@@ -69,7 +69,8 @@ when nothing starts, or before the first environment.";
                 .into_iter()
                 .filter_map(|(flag, check)| flag.then_some(check)),
         );
-        let report = preflight::look(call.surface.settings(), &skip, self.auto_fix).await?;
+        let settings = call.surface.read(|surface| Ok(surface.looking())).await?;
+        let report = preflight::look(&settings, &skip, self.auto_fix).await?;
         let mut text = format!("preflight: {:?}\n", report.overall).to_lowercase();
         for check in &report.checks {
             if check.result != CheckResult::Pass {
@@ -232,7 +233,7 @@ fn limit() -> u64 {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OrphansTold {
-    orphans: Vec<Orphan>,
+    items: Vec<Orphan>,
 }
 
 impl Tool for Orphans {
@@ -274,7 +275,7 @@ with `clean: true` removes them and tells each result. Never touches what is not
             "no orphans\n".clone_into(&mut text);
         }
         let some = !found.is_empty();
-        let said = Said::new(OrphansTold { orphans: found }, text);
+        let said = Said::new(OrphansTold { items: found }, text);
         if some && !self.clean {
             let mut arguments = json!({ "clean": true });
             if !self.projects.is_empty() {

@@ -1,7 +1,6 @@
 //! `argus_events`: what happened, as it stands in the journal.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use argus_core::record::{Record, Wanted};
 use schemars::JsonSchema;
@@ -11,11 +10,10 @@ use serde_json::{Map, Value, json};
 use super::answer::{NextStep, Said};
 use super::call::Call;
 use super::tool::{Effect, Tool};
+use crate::cli::events::page::page;
 use crate::cli::status;
 use crate::exit::Failure;
 
-/// Records that are taken up at once.
-const PAGE: usize = 1_000;
 /// Records where nobody says how many, and the most.
 const EVENTS: usize = 30;
 const MOST: usize = 200;
@@ -45,7 +43,7 @@ fn limit() -> usize {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Told {
     /// Oldest first.
-    events: Vec<Event>,
+    items: Vec<Event>,
     /// The number to go on after.
     last: u64,
     /// How many between are kept nowhere any more.
@@ -89,32 +87,10 @@ journal's files.";
             environments: self.environment.iter().cloned().collect(),
             names: self.types.clone(),
         };
-        let feed = call.surface.feed();
         let most = self.limit.clamp(1, MOST);
-        let mut kept: VecDeque<Arc<Record>> = VecDeque::new();
-        let (mut last, mut missed) = (self.after.unwrap_or(0), 0);
-        loop {
-            let page = feed.after(last, PAGE).await;
-            missed += page.missed;
-            let Some(newest) = page.records.last().map(|record| record.seq) else {
-                break;
-            };
-            for record in page.records.iter().filter(|record| wanted.takes(record)) {
-                if kept.len() == most && self.after.is_none() {
-                    kept.pop_front();
-                }
-                if kept.len() < most {
-                    kept.push_back(record.clone());
-                }
-            }
-            last = newest;
-            if self.after.is_some() && kept.len() == most {
-                // What comes after is told when it is asked for.
-                last = kept.back().map_or(last, |record| record.seq);
-                break;
-            }
-        }
-        let events: Vec<Event> = kept.iter().map(|record| Event::of(record)).collect();
+        let page = page(&call.surface.feed(), &wanted, self.after, most).await;
+        let (last, missed) = (page.last, page.missed);
+        let events: Vec<Event> = page.records.iter().map(|record| Event::of(record)).collect();
         let mut text: String = events.iter().map(Event::line).collect();
         if events.is_empty() {
             "nothing happened\n".clone_into(&mut text);
@@ -127,9 +103,9 @@ journal's files.";
             on["types"] = json!(self.types);
         }
         let told = Told {
-            events,
+            items: events,
             last,
-            missed: (self.after.is_some() && missed > 0).then_some(missed),
+            missed,
         };
         Ok(Said::new(told, text).then(NextStep::new("what comes after these", Self::NAME, on)))
     }

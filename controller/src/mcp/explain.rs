@@ -21,7 +21,8 @@ pub(super) struct Explain {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ExplainTold {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// With `code`.
+    #[serde(flatten)]
     meaning: Option<explain::Meaning>,
     /// All codes, each with what it means in a line.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,16 +26,16 @@ pub(super) struct Incidents {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct IncidentsTold {
-    /// The newest first.
+    /// The newest first, in a line each.
     #[serde(skip_serializing_if = "Option::is_none")]
-    incidents: Option<Vec<Row>>,
+    items: Option<Vec<Row>>,
     /// How many older ones there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<usize>,
     /// All of one, as `argus schema incident` describes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
     // Its schema is published already.
-    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     incident: Option<Incident>,
 }
 
@@ -78,7 +78,7 @@ impl Incidents {
             let one = incidents::chosen(all, id)?;
             let text = incidents::told(&one);
             let told = IncidentsTold {
-                incidents: None,
+                items: None,
                 more: None,
                 incident: Some(one),
             };
@@ -96,7 +96,7 @@ impl Incidents {
             NextStep::new("all of the newest", Self::NAME, id)
         });
         let told = IncidentsTold {
-            incidents: Some(rows),
+            items: Some(rows),
             more: (more > 0).then_some(more),
             incident: None,
         };

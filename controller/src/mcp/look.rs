@@ -26,8 +26,8 @@ fn tail() -> u32 {
 pub(super) struct Evidence {
     /// Environment
     environment: String,
-    /// Service
-    service: String,
+    /// Service; without, the runs are listed of which something is kept
+    service: Option<String>,
     /// Which failed run; the newest without
     run: Option<u64>,
     /// Last lines of each stream, at most 1000
@@ -42,11 +42,13 @@ impl Tool for Evidence {
     const ABOUT: &'static str = "Shows what a failed run of a service left, taken before anything was done to its container and kept \
 after it is gone: exit code, signal, memory, health checks, the last lines of stderr and stdout. For what runs now: `argus_logs`.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = evidence::Told;
+    type Told = EvidenceTold;
 
-    async fn call(self, call: Call) -> Result<Said<evidence::Told>, Failure> {
-        let (env, service) = target::parts(&self.environment, Some(&self.service))?;
-        let service = service.unwrap_or_default();
+    async fn call(self, call: Call) -> Result<Said<EvidenceTold>, Failure> {
+        let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
+        let Some(service) = service else {
+            return listed(&call, env).await;
+        };
         let tail = usize::try_from(self.tail.min(MOST_LINES)).unwrap_or(usize::MAX);
         let again = json!({ "environment": env });
         let read = call.surface.read(move |surface| {
@@ -62,8 +64,45 @@ after it is gone: exit code, signal, memory, health checks, the last lines of st
             "argus_retry",
             again,
         );
+        let told = EvidenceTold {
+            items: None,
+            run: Some(told),
+        };
         Ok(Said::new(told, text).then(step))
     }
+}
+
+/// What failed runs left.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EvidenceTold {
+    /// All of which something is kept, where no service is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<evidence::Run>>,
+    /// All of one.
+    #[serde(flatten)]
+    run: Option<evidence::Told>,
+}
+
+async fn listed(call: &Call, env: String) -> Result<Said<EvidenceTold>, Failure> {
+    let named = env.clone();
+    let read = call
+        .surface
+        .read(move |surface| evidence::listed(surface.state(), &named, None));
+    let found = read.await?;
+    let newest = found.items.last();
+    let next = newest.map(|run| {
+        let of = json!({ "environment": env, "service": run.service, "run": run.incarnation });
+        NextStep::new("all that this run left", Evidence::NAME, of)
+    });
+    let text: String = found.items.iter().map(evidence::Run::line).collect();
+    let told = EvidenceTold {
+        items: Some(found.items),
+        run: None,
+    };
+    let mut said = Said::new(told, text);
+    said.next.extend(next);
+    Ok(said)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -79,33 +118,15 @@ pub(super) struct Logs {
     tail: u32,
 }
 
-/// What containers wrote.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LogsTold {
-    environment: String,
-    lines: Vec<LogLine>,
-}
-
-/// A line.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LogLine {
-    service: String,
-    /// `stdout` or `stderr`.
-    stream: &'static str,
-    text: String,
-}
-
 impl Tool for Logs {
     const NAME: &'static str = "argus_logs";
     const TITLE: &'static str = "What containers write";
     const ABOUT: &'static str = "Shows the last lines that the containers of an environment, or of one service, wrote. It asks the engine. \
 A container that was made anew says nothing of the run that failed: that is in `argus_evidence`.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = LogsTold;
+    type Told = logs::Told;
 
-    async fn call(self, call: Call) -> Result<Said<LogsTold>, Failure> {
+    async fn call(self, call: Call) -> Result<Said<logs::Told>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
         let surface = &call.surface;
         if let Ok(status) = surface.found(&env).await
@@ -115,31 +136,22 @@ A container that was made anew says nothing of the run that failed: that is in `
             return Err(kept::no_service(&status, name));
         }
         let tail = self.tail.min(MOST_LINES);
-        let written = logs::tail(surface.settings(), &env, service.as_deref(), tail).await?;
-        let lines: Vec<LogLine> = written
-            .into_iter()
-            .map(|(service, line)| LogLine {
-                service,
-                stream: if line.stderr { "stderr" } else { "stdout" },
-                text: clipped(&line.text, LINE),
-            })
-            .collect();
+        let mut told = Box::pin(logs::tail(surface.settings(), &env, service.as_deref(), tail)).await?;
+        for line in &mut told.items {
+            line.text = clipped(&line.text, LINE);
+        }
         let many = service.is_none();
-        let shown = |line: &LogLine| {
+        let shown = |line: &logs::Written| {
             if many {
                 format!("{} | {}\n", line.service, line.text)
             } else {
                 format!("{}\n", line.text)
             }
         };
-        let mut text: String = lines.iter().map(shown).collect();
-        if lines.is_empty() {
+        let mut text: String = told.items.iter().map(shown).collect();
+        if told.items.is_empty() {
             "nothing is written\n".clone_into(&mut text);
         }
-        let told = LogsTold {
-            environment: env.clone(),
-            lines,
-        };
         let mut said = Said::new(told, text);
         let Some(service) = service else { return Ok(said) };
         let (of_env, of_service) = (env.clone(), service.clone());

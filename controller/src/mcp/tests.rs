@@ -651,9 +651,9 @@ async fn incidents_are_told_the_newest_first_and_one_of_them_whole() {
     }
     let answer = stage.call("argus_incidents", json!({})).await;
     let told = answer.structured_content.clone().unwrap();
-    assert_eq!(told["incidents"][0]["id"], "01M7ZT8NQ3JK5CY13HJAQAY029");
+    assert_eq!(told["items"][0]["id"], "01M7ZT8NQ3JK5CY13HJAQAY029");
     assert_eq!(
-        (&told["incidents"][0]["openIntents"], &told["more"]),
+        (&told["items"][0]["openIntents"], &told["more"]),
         (&json!(40), &json!(10))
     );
     assert!(size(&answer) < 6_000, "{}", size(&answer));
@@ -662,8 +662,10 @@ async fn incidents_are_told_the_newest_first_and_one_of_them_whole() {
         .call(next["tool"].as_str().unwrap(), next["arguments"].clone())
         .await;
     let whole = one.structured_content.unwrap();
-    published("incident.schema.json", &whole["incident"]);
-    assert_eq!(whole["incident"]["openIntents"].as_array().unwrap().len(), 40);
+    let mut incident = whole.clone();
+    incident.as_object_mut().unwrap().remove("nextSteps");
+    published("incident.schema.json", &incident);
+    assert_eq!(incident["openIntents"].as_array().unwrap().len(), 40);
     for (id, said) in [("nothing", "no incident"), ("01M7", "30 incidents begin")] {
         let answer = stage.call("argus_incidents", json!({ "id": id })).await;
         assert_eq!(answer.is_error, Some(true));

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Said};
 use super::call::Call;
-use super::{act, ahead, check, events, explain, incidents, look, mock, spec, status, wait, why};
+use super::{act, ahead, check, events, explain, incidents, look, mock, network, spec, status, wait, why};
 use crate::debug;
 use crate::exit::Failure;
 
@@ -74,6 +74,7 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<look::Logs>(),
         entry::<events::Events>(),
         entry::<ahead::Plan>(),
+        entry::<network::Network>(),
         entry::<mock::MockRequests>(),
         entry::<incidents::Incidents>(),
         entry::<explain::Explain>(),

@@ -215,8 +215,8 @@ impl ActionId {
                 "argus network {env} --verify",
             )
             .or(
-                "argus_status",
-                &[("environment", "{env}"), ("detail", "full")],
+                "argus_network",
+                &[("environment", "{env}"), ("verify", "true")],
             ),
             Self::FixSpec => told(
                 "mend the file; it is read again by itself, and `argus validate FILE` says the same beforehand",
@@ -279,11 +279,12 @@ fn filled(
     let mut all = Map::new();
     for (name, value) in arguments {
         let value = match *value {
-            "{env}" => Some(environment?),
-            "{service}" => service,
-            value => Some(value),
+            "{env}" => Some(Value::from(environment?)),
+            "{service}" => service.map(Value::from),
+            "true" => Some(Value::Bool(true)),
+            value => Some(Value::from(value)),
         };
-        all.extend(value.map(|value| ((*name).to_owned(), Value::from(value))));
+        all.extend(value.map(|value| ((*name).to_owned(), value)));
     }
     Some(all)
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::findings::Finding;
-use super::{Seen, machine};
+use super::{Beside, Seen, machine};
 use crate::cli::status::peek;
 use crate::exit::{Exit, Failure};
 
@@ -39,7 +39,7 @@ plan.txt           what would be done now
 ";
 
 /// Writes all of it to a file that is not there yet, readable for nobody else.
-pub(super) fn write(out: &Path, seen: &Seen, findings: &[Finding]) -> Result<(), Failure> {
+pub(super) fn write(out: &Path, seen: &Seen, beside: &Beside, findings: &[Finding]) -> Result<(), Failure> {
     let name = out.display();
     let opened = OpenOptions::new()
         .write(true)
@@ -54,14 +54,14 @@ pub(super) fn write(out: &Path, seen: &Seen, findings: &[Finding]) -> Result<(),
         }
         _ => Failure::fault(&format!("cannot write `{name}`"), &error),
     })?;
-    fill(file, seen, findings).map_err(|error| {
+    fill(file, seen, beside, findings).map_err(|error| {
         // A bundle that is not whole is none.
         drop(fs::remove_file(out));
         Failure::fault(&format!("cannot write `{name}`"), &error)
     })
 }
 
-fn fill(file: File, seen: &Seen, findings: &[Finding]) -> io::Result<()> {
+fn fill(file: File, seen: &Seen, beside: &Beside, findings: &[Finding]) -> io::Result<()> {
     let mut bundle = Bundle {
         tar: tar::Builder::new(file),
         seen,
@@ -69,7 +69,7 @@ fn fill(file: File, seen: &Seen, findings: &[Finding]) -> io::Result<()> {
     };
     bundle.add("README", ABOUT.as_bytes())?;
     bundle.json("findings.json", &findings)?;
-    bundle.json("about.json", &about(seen))?;
+    bundle.json("about.json", &about(seen, beside))?;
     bundle.json("machine.json", &machine::facts(seen))?;
     bundle.json("preflight.json", &seen.preflight)?;
     bundle.json("controller.json", &seen.controller)?;
@@ -83,7 +83,7 @@ fn fill(file: File, seen: &Seen, findings: &[Finding]) -> io::Result<()> {
     }
     bundle.journal()?;
     bundle.json("specs.json", &specs(seen))?;
-    let plan = match &seen.plan {
+    let plan = match &beside.plan {
         Ok(plan) => console::strip_ansi_codes(plan).into_owned(),
         Err(why) => format!("there is no plan: {why}\n"),
     };
@@ -139,9 +139,9 @@ impl Bundle<'_> {
     }
 }
 
-fn about(seen: &Seen) -> Value {
+fn about(seen: &Seen, beside: &Beside) -> Value {
     let settings = &seen.settings;
-    let (engine, why) = match &seen.engine {
+    let (engine, why) = match &beside.engine {
         Ok(engine) => (Some(engine), None),
         Err(why) => (None, Some(why)),
     };

@@ -1,9 +1,11 @@
-//! What lies ahead, in as few words as tell it: for agents, which ask often.
+//! What lies ahead, for programs: the same over every surface.
 
 use argus_core::plan as core;
 use argus_core::status::words;
+use argus_crds::status::WaitingOn;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{Road, Roads, ahead_of, folder};
 use crate::cli::status;
@@ -11,35 +13,51 @@ use crate::exit::Failure;
 use crate::files;
 use crate::settings::Settings;
 
-/// Steps and waits of one environment that are told; the rest is counted.
-const MOST: usize = 20;
+/// What lies ahead of environments.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Told {
+    pub(crate) environments: Vec<Ahead>,
+}
 
 /// What lies ahead of one environment.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Ahead {
     pub(crate) environment: String,
-    /// There is nothing to do.
-    pub(crate) settled: bool,
+    /// The revision that is planned for.
+    pub(crate) revision: Option<String>,
     /// `argus down` took it down; an edit of its file or a retry brings it back.
     pub(crate) down: bool,
+    /// There is nothing to do.
+    pub(crate) settled: bool,
     /// What would be done from here to rest, in that order.
     pub(crate) steps: Vec<Step>,
-    /// How many more steps there are.
+    /// How many more steps there are, where not all are told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) more_steps: Option<usize>,
     /// What cannot be done at this moment, and why.
     pub(crate) waits: Vec<Wait>,
+    /// How many more waits there are, where not all are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) more_waits: Option<usize>,
 }
 
 /// One thing that would be done.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Step {
+    /// To what: its `kind`, and what names it.
+    #[schemars(with = "serde_json::Map<String, Value>")]
+    pub(crate) subject: Value,
+    /// The same in a word.
+    #[serde(skip)]
+    pub(crate) said: String,
     /// What is done, in a word.
     pub(crate) verb: &'static str,
-    /// To what.
-    pub(crate) subject: String,
+    /// Why, for programs: its `cause`, and what belongs to it.
+    #[schemars(with = "serde_json::Map<String, Value>")]
+    pub(crate) because: Value,
     /// Why.
     pub(crate) why: String,
     /// At this moment, and not only when others are done.
@@ -50,52 +68,83 @@ pub(crate) struct Step {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wait {
-    pub(crate) subject: String,
-    /// Why, in a word.
-    pub(crate) reason: String,
+    /// What waits: its `kind`, and what names it.
+    #[schemars(with = "serde_json::Map<String, Value>")]
+    pub(crate) subject: Value,
+    /// The same in a word.
+    #[serde(skip)]
+    pub(crate) said: String,
     /// Why.
-    pub(crate) message: String,
+    pub(crate) waiting_on: WaitingOn,
 }
 
 /// What a controller would do now, and why; of one environment or of all.
-pub(crate) async fn ahead(settings: &Settings, wanted: Option<&str>) -> Result<Vec<Ahead>, Failure> {
+pub(crate) async fn ahead(settings: &Settings, wanted: Option<&str>) -> Result<Told, Failure> {
     wanted.map(status::named).transpose()?;
     let own = settings.clone();
     let (book, refused) = files::read(move || folder(&own)).await?;
     let roads: Roads = Box::pin(ahead_of(settings, &book, wanted, refused)).await?;
-    Ok(roads
-        .iter()
-        .map(|(env, road)| of(env.to_string(), road))
-        .collect())
+    Ok(told(&roads))
+}
+
+/// All of it.
+pub(super) fn told(roads: &Roads) -> Told {
+    let one = |(env, road): (&argus_core::ident::EnvName, &Road)| of(env.to_string(), road);
+    Told {
+        environments: roads.iter().map(one).collect(),
+    }
+}
+
+impl Ahead {
+    /// With no more than so many steps and waits; the rest is counted.
+    pub(crate) fn cut(mut self, most: usize) -> Self {
+        let more = |all: usize| Some(all.saturating_sub(most)).filter(|more| *more > 0);
+        self.more_steps = more(self.steps.len());
+        self.more_waits = more(self.waits.len());
+        self.steps.truncate(most);
+        self.waits.truncate(most);
+        self
+    }
 }
 
 fn of(environment: String, road: &Road) -> Ahead {
-    let said = |subject: &core::Subject| road.secrets.redacted(&subject.to_string());
+    let Road {
+        plan,
+        steps,
+        down,
+        secrets,
+    } = road;
+    let subject = |subject: &core::Subject| secrets.redacted_json(json!(subject), &["kind"]);
+    let said = |subject: &core::Subject| secrets.redacted(&subject.to_string());
     let is_now = |it: &core::Step| {
-        let mut now = road.plan.steps.iter();
+        let mut now = plan.steps.iter();
         now.any(|now| now.subject == it.subject && now.because == it.because)
     };
     let step = |it: &core::Step| Step {
+        subject: subject(&it.subject),
+        said: said(&it.subject),
         verb: it.act.verb(),
-        subject: said(&it.subject),
+        because: json!(it.because),
         why: it.because.to_string(),
         now: is_now(it),
     };
     let wait = |wait: &core::Wait| {
-        let on = words(&wait.on);
+        let mut on = words(&wait.on);
+        on.message = secrets.redacted(&on.message);
         Wait {
-            subject: said(&wait.subject),
-            reason: on.reason,
-            message: road.secrets.redacted(&on.message),
+            subject: subject(&wait.subject),
+            said: said(&wait.subject),
+            waiting_on: on,
         }
     };
-    let more = road.steps.len().saturating_sub(MOST);
     Ahead {
         environment,
-        settled: road.steps.is_empty() && road.plan.is_settled(),
-        down: road.down,
-        steps: road.steps.iter().take(MOST).map(step).collect(),
-        more_steps: (more > 0).then_some(more),
-        waits: road.plan.waits.iter().take(MOST).map(wait).collect(),
+        revision: plan.revision.as_ref().map(ToString::to_string),
+        down: *down,
+        settled: steps.is_empty() && plan.is_settled(),
+        steps: steps.iter().map(step).collect(),
+        more_steps: None,
+        waits: plan.waits.iter().map(wait).collect(),
+        more_waits: None,
     }
 }

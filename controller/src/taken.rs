@@ -1,0 +1,48 @@
+//! What a command is answered with, over every surface.
+
+use argus_reconciler::{Answer, Command};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A command was taken in; what follows from it goes on by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Taken {
+    /// The command in a word.
+    pub(crate) verb: String,
+    /// What it is about; the whole controller without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) environment: Option<String>,
+    /// What kind of answer it is: `done`, `lease`, `test`, `revision` or `forked`.
+    pub(crate) kind: String,
+    /// What came of it, for those that say more than that they were taken in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<Value>,
+}
+
+impl Taken {
+    /// Of a command and the controller's answer.
+    pub(crate) fn of(command: &Command, answer: &Answer) -> Self {
+        let (kind, value) = match answer {
+            Answer::Done => ("done", None),
+            // In the controller's own files its times are numbers.
+            Answer::Lease(lease) => {
+                let (since, until) = (lease.since.to_string(), lease.until.to_string());
+                let told = json!({
+                    "environment": lease.environment, "case": lease.case, "since": since, "until": until,
+                });
+                ("lease", Some(told))
+            }
+            Answer::Test(report) => ("test", Some(json!(report))),
+            Answer::Revision(revision) => ("revision", Some(json!(revision))),
+            Answer::Forked(copy) => ("forked", Some(json!(copy))),
+        };
+        Self {
+            verb: command.verb().to_owned(),
+            environment: command.environment().map(ToString::to_string),
+            kind: kind.to_owned(),
+            value,
+        }
+    }
+}
