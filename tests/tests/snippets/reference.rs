@@ -82,7 +82,7 @@ fn the_lines_of_the_reference_print_what_they_are_for() {
     fs::create_dir_all(shell.home.join("environments")).expect("a folder");
     fs::write(&file, SHOP).expect("a file");
     let controller = shell.beside("argus run");
-    shell.run("argus wait shop --for ready --timeout 1m");
+    shell.run("argus wait shop --for ready --timeout 5m");
     shell.run("curl -sf http://127.0.0.1:18260/");
     for (page, words) in PAGES {
         if *page == "docs/status.md" {

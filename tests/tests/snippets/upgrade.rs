@@ -60,7 +60,7 @@ impl<'e> Host<'e> {
             service: RefCell::new(None),
         };
         host.restart();
-        host.shell.run("argus wait shop tested --for ready --timeout 1m");
+        host.shell.run("argus wait shop tested --for ready --timeout 5m");
         host.shell.run("argus test begin tested --case long --ttl 10m");
         host
     }
@@ -175,18 +175,12 @@ fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
         "",
         "nothing went wrong"
     );
-    let dead = host.shell.run("argus reclaim --dry-run -o json");
-    let dead: Value = serde_json::from_str(&dead).expect("JSON");
-    assert_eq!(
-        dead["images"][0]["builtAs"], mock,
-        "the old program's image can go: {dead:#}"
-    );
     host.shell.run("argus test end tested --case long");
 
     // Back, and what the newer one wrote is of formats that the older one does not know.
     host.shell.run("argus test begin tested --case later --ttl 10m");
     host.shell.run("argus fork tested spare");
-    host.shell.run("argus wait spare --for ready --timeout 1m");
+    host.shell.run("argus wait spare --for ready --timeout 5m");
     assert!(engine.inspect("tested-app-spare").is_some(), "it runs beside");
     host.stop();
     fs::remove_file(host.shell.home.join("bin/argus")).expect("the newer program");
