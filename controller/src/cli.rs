@@ -2,11 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use argus_reconciler::state::StateDir;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::debug;
 use crate::exit::{Exit, Failure};
-use crate::settings::Options;
+use crate::settings::{Options, Settings, SpecOptions};
 
+mod asked;
 pub(crate) mod breaker;
 mod completions;
 mod demo;
@@ -151,11 +154,23 @@ enum Verb {
 
 /// Reads the command line, carries it out, and ends with its exit code.
 pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return usage::end(&error, &Cli::command()).into(),
+    let parsed = Cli::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let mut command = Cli::command();
+            return usage::end(&error.format(&mut command), &command).into();
+        }
     };
     cli.options.color.choose();
+    // Settings that cannot be read are told by the command itself.
+    if let Ok(settings) = Settings::resolve(&cli.options, &SpecOptions::default())
+        && settings.debug
+    {
+        debug::ask(StateDir::at(settings.state), asked::command(&matches));
+    }
     let json = cli.verb.wants_json();
     match carry_out(cli) {
         Ok(exit) => exit.into(),

@@ -15,6 +15,7 @@ use crate::surface::Surface;
 mod actions;
 mod asked;
 pub(crate) mod client;
+mod debug;
 mod environments;
 mod events;
 mod guard;
@@ -126,6 +127,7 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .method_not_allowed_fallback(problem::not_so)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(middleware::from_fn_with_state(guard, guard::check))
+        .layer(middleware::from_fn_with_state(surface.clone(), debug::layer))
         .layer(middleware::from_fn_with_state(
             traffic.unwrap_or_default(),
             Traffic::count,

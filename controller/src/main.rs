@@ -1,6 +1,7 @@
 //! The binary `argus`: one controller, and the commands around it.
 
 mod cli;
+mod debug;
 mod exit;
 mod files;
 mod http;

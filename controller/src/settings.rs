@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// of a remote engine
     #[arg(long, global = true, env = "ARGUS_NO_HELPERS", value_parser = FalseyValueParser::new())]
     pub(crate) no_helpers: bool,
+    /// Tell of each error what was called, with what and how often
+    #[arg(long, global = true, env = "ARGUS_DEBUG", value_parser = FalseyValueParser::new())]
+    pub(crate) debug: bool,
     /// Colour: always, never, or where a terminal takes it
     #[arg(
         long,
@@ -176,6 +179,7 @@ struct File {
     log_format: Option<LogFormat>,
     listen: Option<Listen>,
     no_helpers: bool,
+    debug: bool,
 }
 
 /// What holds.
@@ -191,6 +195,7 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) helpers: bool,
+    pub(crate) debug: bool,
 }
 
 impl Settings {
@@ -234,6 +239,7 @@ impl Settings {
             allow_mount: mounts,
             listen: file.listen.unwrap_or_default().address(),
             helpers: !(options.no_helpers || file.no_helpers),
+            debug: options.debug || file.debug,
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
         })
     }

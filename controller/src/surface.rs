@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use argus_core::ident::EnvName;
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::EnvironmentStatus;
+use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::history::Feed;
 use argus_reconciler::state::StateDir;
 use argus_reconciler::{Command, CommandError, Handle};
@@ -177,9 +178,25 @@ impl Surface {
                 let controller = status::controller(&self.state)?;
                 Ok(Arc::new(Shown {
                     environments,
+                    // They are read where they are asked for.
+                    calls: BTreeMap::new(),
                     controller: controller.unwrap_or_default(),
                 }))
             }
+        }
+    }
+
+    /// The calls behind the errors of an environment; it may read a file.
+    pub(crate) fn calls(&self, env: &EnvName) -> Calls {
+        match &self.at {
+            At::Here(own) => own
+                .shown
+                .borrow()
+                .calls
+                .get(env.as_str())
+                .cloned()
+                .unwrap_or_default(),
+            At::There => status::peek(&self.state.debug(env.as_str())),
         }
     }
 

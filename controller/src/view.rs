@@ -11,7 +11,7 @@ use argus_core::record::{Note, controller_story, story};
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment};
 use argus_crds::complaint::Complaint;
 use argus_crds::error::Code;
-use argus_crds::status::{ControllerStatus, EnvironmentStatus, Phase};
+use argus_crds::status::{Calls, ControllerStatus, EnvironmentStatus, Phase};
 use argus_reconciler::specs::{FileEntry, Standing};
 use argus_reconciler::{EnvFiles, Journal, Outlook, StatusView};
 use serde::Serialize;
@@ -26,6 +26,8 @@ pub(crate) use controller::About;
 pub(crate) struct Shown {
     /// By name.
     pub(crate) environments: BTreeMap<String, EnvironmentStatus>,
+    /// The calls behind their errors, for those who ask.
+    pub(crate) calls: BTreeMap<String, Calls>,
     /// The controller itself.
     pub(crate) controller: ControllerStatus,
 }
@@ -35,7 +37,7 @@ pub(crate) struct Shown {
 pub(crate) struct View {
     about: About,
     /// Of the round that is being written; a round ends with the controller's file.
-    round: Mutex<BTreeMap<String, EnvironmentStatus>>,
+    round: Mutex<Shown>,
     shown: watch::Sender<Arc<Shown>>,
     journal: Journal,
     /// The revisions that were ready in this run: how long that took is told once.
@@ -88,7 +90,7 @@ impl StatusView for View {
         let said = self.shown.borrow().environments.get(env.as_str()).cloned();
         let first = said.is_none();
         let previous = said.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
-        let status = status(env, outlook, previous.as_ref());
+        let mut status = status(env, outlook, previous.as_ref());
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
             let accepted = outlook.desired.get(env);
@@ -113,18 +115,26 @@ impl StatusView for View {
         for note in story(env, before.as_ref(), &status) {
             self.journal.note(note);
         }
+        let calls = status.take_calls();
+        if self.about.debug {
+            status.put_calls(&calls);
+        }
         let files = EnvFiles {
             json: json(&status),
             env: env_file(&status.port_mappings),
+            debug: (!calls.is_empty()).then(|| json(&calls)),
         };
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-        round.insert(env.to_string(), status);
+        round.environments.insert(env.to_string(), status);
+        round.calls.insert(env.to_string(), calls);
         files
     }
 
     fn controller(&self, outlook: &Outlook, previous_text: Option<&str>) -> String {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-        let environments = std::mem::take(&mut *round);
+        let Shown {
+            environments, calls, ..
+        } = std::mem::take(&mut *round);
         let said = self.shown.borrow().controller.clone();
         let first = said.as_of.is_empty();
         let previous = Some(said).filter(|_| !first);
@@ -141,6 +151,7 @@ impl StatusView for View {
         let text = json(&controller);
         self.shown.send_replace(Arc::new(Shown {
             environments,
+            calls,
             controller,
         }));
         text
@@ -216,7 +227,9 @@ fn refused(outlook: &Outlook) -> impl Iterator<Item = (&Path, &FileEntry)> {
 /// The environment that a refused file speaks of, as far as that can be told.
 fn named(entry: &FileEntry) -> Option<EnvName> {
     let text = entry.text.as_ref()?;
-    let spec = argus_crds::yaml::read("", &text.bytes).spec?;
+    let reading = argus_crds::yaml::read("", &text.bytes);
+    // Whatever is refused in it, its name may be right.
+    let spec = reading.spec.or(reading.rest)?;
     match &spec.isolation.namespace {
         Some(namespace) => EnvName::new(namespace.clone()).ok(),
         None => EnvName::slug(&spec.project.name).ok(),

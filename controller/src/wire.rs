@@ -97,6 +97,7 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
         endpoint: endpoint.clone(),
         engine,
         http,
+        debug: settings.debug,
     };
     let feed = controller.journal().feed();
     let view = View::new(about, to_show, controller.journal());
@@ -168,6 +169,7 @@ pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Fail
         endpoint: docker.endpoint(),
         engine: watch::channel(None).1,
         http: watch::channel(None).1,
+        debug: settings.debug,
     };
     let view = View::new(about, watch::channel(Arc::default()).0, controller.journal());
     Ok(controller.start(docker, Arc::new(view)))

@@ -1,6 +1,7 @@
 //! The one type of error that everything shows.
 
 mod action;
+mod call;
 mod code;
 mod kind;
 mod mocks;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use action::{ActionId, Remedy, ToolCall};
+pub use call::Call;
 pub use code::{Code, UnknownCode};
 pub use kind::{Category, Class, Severity};
 pub use table::Explanation;
@@ -74,9 +76,9 @@ pub struct StructuredError {
     /// When it happened (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
-    /// The chain of causes; only on request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub debug: Option<String>,
+    /// The calls that led to it, the outermost first; only on request or with `ARGUS_DEBUG=1`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub debug: Vec<Call>,
 }
 
 /// Longest tail that an error carries, in bytes.
@@ -112,7 +114,7 @@ impl StructuredError {
             stderr_tail: None,
             revision: None,
             timestamp: None,
-            debug: None,
+            debug: Vec::new(),
         }
     }
 
@@ -235,13 +237,11 @@ impl StructuredError {
         }
     }
 
-    /// The same error with its chain of causes.
+    /// The same error with the call that led to those it tells of already, or to it.
     #[must_use]
-    pub fn debug(self, debug: impl Into<String>) -> Self {
-        Self {
-            debug: Some(debug.into()),
-            ..self
-        }
+    pub fn called(mut self, call: Call) -> Self {
+        self.debug.insert(0, call);
+        self
     }
 
     fn with_remedies(mut self) -> Self {

@@ -23,7 +23,7 @@ pub use environment::{
     Argus, Declared, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
     RestartPolicy, Rollback, VolumeDeletion,
 };
-pub use error::{ActionId, Category, Class, Code, Explanation, Remedy, Severity, StructuredError};
+pub use error::{ActionId, Call, Category, Class, Code, Explanation, Remedy, Severity, StructuredError};
 pub use mock::{Mock, MockMode, MockResponse, MockRoute, MockWhen};
 pub use probe::{Healthcheck, ProbeType};
 pub use quantity::{ByteSize, CpuCount, HumanDuration, QuantityError};

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::complaint::Complaint;
 use crate::error::{Code, StructuredError};
 
+mod calls;
 mod preflight;
 
+pub use calls::Calls;
 pub use preflight::{
     CheckName, CheckResult, PREFLIGHT_VERSION, PreflightBefore, PreflightCheck, PreflightFix,
     PreflightOverall, PreflightReport,

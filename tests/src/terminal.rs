@@ -120,6 +120,17 @@ impl Drop for Terminal {
     }
 }
 
+/// Without what colours it.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.split_once('m').map_or(part, |(_, rest)| rest));
+    }
+    plain
+}
+
 fn lock(written: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {
     written.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -122,6 +122,11 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
             assert!(about["engine"]["version"].is_string(), "{text}");
             assert_eq!(about["controllerRuns"], true);
         }
+        if name.ends_with("environments/broken.json") {
+            let status: Value = serde_json::from_str(&text).expect("JSON");
+            let called = &status["errors"][0]["debug"][0];
+            assert_eq!(called["operation"], "run-container", "{text}");
+        }
         if name.ends_with("plan.txt") {
             assert!(text.contains("first: nothing to do"), "{text}");
         }
@@ -135,4 +140,28 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
         let gone = argus.cli(&["down", env]);
         assert!(gone.status.success(), "{gone:?}");
     }
+}
+
+#[test]
+fn a_new_file_with_a_value_of_a_wrong_form_has_a_status_that_says_where() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    let spec = |memory: &str| {
+        format!(
+            "version: '1'\nproject: {{ name: formless }}\nservice:\n  name: app\n  image: busybox:local\n  memory: {memory}\n  \
+             command: [\"sh\", \"-c\", \"exec sleep 3600\"]\n  container: {{ name: formless-app }}\n"
+        )
+    };
+    argus.write_spec("e2e.yaml", &spec("lots"));
+    let status = argus.wait_status("formless", LIMIT, "the file is refused", |status| {
+        status["errors"][0]["code"] == "SPEC_INVALID"
+    });
+    let error = &status["errors"][0];
+    assert_eq!(
+        (&error["details"]["line"], &error["details"]["path"]),
+        (&6.into(), &"service.memory".into())
+    );
+    assert_eq!(status["phase"], "Failed", "{status:#}");
+    argus.write_spec("e2e.yaml", &spec("64MB"));
+    argus.wait_ready("formless", LIMIT);
+    assert!(argus.cli(&["down", "formless"]).status.success());
 }

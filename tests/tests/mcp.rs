@@ -10,6 +10,8 @@ mod agent;
 
 #[path = "mcp/alone.rs"]
 mod alone;
+#[path = "mcp/calls.rs"]
+mod calls;
 #[path = "mcp/inspector.rs"]
 mod inspector;
 #[path = "mcp/mocks.rs"]

@@ -7,8 +7,18 @@
 
 #[path = "snippets/fence.rs"]
 mod fence;
+#[path = "snippets/pages.rs"]
+mod pages;
+#[path = "snippets/reference.rs"]
+mod reference;
+#[path = "snippets/shell.rs"]
+mod shell;
+#[path = "snippets/tour.rs"]
+mod tour;
 #[path = "snippets/tours.rs"]
 mod tours;
+#[path = "snippets/upgrade.rs"]
+mod upgrade;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,6 +38,9 @@ const OTHERS: &[&str] = &[
     "jq",
     "docker",
     "mkdir",
+    "rm",
+    "echo",
+    "sh",
     "export",
     "$EDITOR",
     "just",

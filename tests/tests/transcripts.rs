@@ -15,7 +15,8 @@ use std::process::Output;
 
 use argus_tests::Terminal;
 use argus_tests::stage::LIMIT;
-use normal::{plain, settings};
+use argus_tests::terminal::plain;
+use normal::settings;
 use scene::Scene;
 
 const NARROW: u16 = 80;

@@ -14,7 +14,7 @@ use crate::orders::Orders;
 use crate::outcome::{ActError, Done};
 use crate::plan::port::{Assignment, Claims};
 use crate::plan::render::Rendered;
-use crate::plan::{self, Plan, PlanInput, PortMap, Step, port, render};
+use crate::plan::{self, Deadlines, Plan, PlanInput, PortMap, Step, port, render};
 use crate::preflight::Survey;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
@@ -77,6 +77,7 @@ pub struct Turn {
 #[derive(Debug, Clone)]
 pub struct Brain {
     site: Site,
+    deadlines: Deadlines,
     memory: Memory,
     cache: BTreeMap<EnvName, Cached>,
     health: HealthBook,
@@ -111,6 +112,7 @@ impl Brain {
     pub fn new(site: Site, memory: Memory) -> Self {
         Self {
             site,
+            deadlines: Deadlines::default(),
             memory,
             cache: BTreeMap::new(),
             health: HealthBook::new(),
@@ -123,6 +125,12 @@ impl Brain {
             disk_full: false,
             links: Arc::default(),
         }
+    }
+
+    /// The same, where calls are given other deadlines.
+    #[must_use]
+    pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
+        Self { deadlines, ..self }
     }
 
     /// What it remembers.
@@ -213,7 +221,7 @@ impl Brain {
     /// Takes the outcome of a step in.
     pub fn finished(&mut self, step: &Step, outcome: &Result<Done, ActError>, world: &World, now: Timestamp) {
         self.disk_full |= matches!(outcome, Err(ActError::DiskFull(_)));
-        self.memory.fold(step, outcome, world, now);
+        self.memory.fold(step, outcome, &self.deadlines, world, now);
         self.stale(&step.subject);
     }
 

@@ -20,6 +20,7 @@ use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
 mod act;
+mod call;
 mod cause;
 mod circuit;
 mod drift;
@@ -31,6 +32,7 @@ pub mod port;
 pub(crate) mod ready;
 pub mod render;
 mod restraint;
+mod retry;
 mod service;
 pub mod storm;
 mod stray;
@@ -39,8 +41,9 @@ mod volume;
 mod wait;
 
 pub use act::{Act, Binding, ContainerSpec};
+pub use call::Deadlines;
 pub use cause::Cause;
-pub use wait::{Failure, Holder, WaitingOn};
+pub use wait::{Asked, Failure, Holder, WaitingOn};
 
 /// What an act is about. At most one act per subject is planned or in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use argus_core::labels;
 use argus_core::memory::Memory;
 use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Sighting, World};
 use argus_core::outcome::Done;
-use argus_core::plan::{Act, Cause, Step, Subject};
+use argus_core::plan::{Act, Cause, Deadlines, Step, Subject};
 use argus_core::time::Timestamp;
 
 fn container(state: ContainerState, started_at: Option<i64>) -> Sighting {
@@ -61,10 +61,10 @@ fn a_start_that_was_seen_before_its_answer_is_not_waited_for() {
         world.apply(container(ContainerState::Created, before));
         memory.began(&env, &step, world.of(&env).unwrap(), Timestamp(10));
         let mut late = memory.clone();
-        late.fold(&step, &Ok(Done::Ok), &world, Timestamp(30));
+        late.fold(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
         assert_eq!(late.expectations.len(), 1, "not seen yet, and so awaited");
         world.apply(container(ContainerState::Running, Some(20)));
-        memory.fold(&step, &Ok(Done::Ok), &world, Timestamp(30));
+        memory.fold(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
         assert!(
             memory.expectations.is_empty(),
             "seen already: {:?}",

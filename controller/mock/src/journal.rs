@@ -115,7 +115,8 @@ fn body(request: &Request) -> Option<String> {
                 .collect();
             Some(cut(&text.join("&"), BODY))
         }
-        Content::Json(_) | Content::Text(_) => std::str::from_utf8(&request.body)
+        Content::Text(text) => Some(cut(&secret::blacked_text(text), BODY)),
+        Content::Json(_) => std::str::from_utf8(&request.body)
             .ok()
             .map(|text| cut(text, BODY)),
     }
@@ -210,8 +211,11 @@ mod tests {
         );
         let form = [("content-type", "application/x-www-form-urlencoded")];
         keep(&mut journal, "/", &form, "password=hunter2&user=ann");
+        let json = r#"{ "password": "hunter2", "user": "ann" }"#;
+        keep(&mut journal, "/", &form, json);
+        keep(&mut journal, "/", &[("content-type", "text/plain")], json);
         let text = serde_json::to_string(&journal.page(0, 9)).unwrap();
         assert!(!text.contains("hunter2"), "{text}");
-        assert_eq!(text.matches("ann").count(), 2, "{text}");
+        assert_eq!(text.matches("ann").count(), 4, "{text}");
     }
 }

@@ -224,9 +224,8 @@ fn stored(request: &Request) -> Option<Stored> {
                 .collect();
             Some(Stored::Text(fields.join("&")))
         }
-        Content::Json(_) | Content::Text(_) => {
-            Some(Stored::Text(String::from_utf8_lossy(&request.body).into_owned()))
-        }
+        Content::Text(text) => Some(Stored::Text(secret::blacked_text(text))),
+        Content::Json(_) => Some(Stored::Text(String::from_utf8_lossy(&request.body).into_owned())),
     }
 }
 

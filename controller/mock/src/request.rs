@@ -76,7 +76,8 @@ impl Request {
         (!written.is_empty()).then(|| written.to_lowercase())
     }
 
-    /// What the body holds. What reads as JSON is JSON, unless its type says that it is a form or plain text.
+    /// What the body holds. What reads as JSON is JSON, unless its type says that it is plain text, or a form and it is no object or list:
+    /// `curl -d` and its like call all that they send a form.
     pub fn content(&self) -> &Content {
         self.content.get_or_init(|| {
             if self.body.is_empty() {
@@ -86,7 +87,10 @@ impl Request {
                 return Content::Bytes;
             };
             match self.media_type().as_deref() {
-                Some("application/x-www-form-urlencoded") => Content::Form(pairs(text)),
+                Some("application/x-www-form-urlencoded") => match serde_json::from_str(text) {
+                    Ok(value @ (Value::Object(_) | Value::Array(_))) => Content::Json(value),
+                    Ok(_) | Err(_) => Content::Form(pairs(text)),
+                },
                 Some("text/plain") => Content::Text(text.to_owned()),
                 _ => {
                     serde_json::from_str(text).map_or_else(|_| Content::Text(text.to_owned()), Content::Json)
@@ -161,6 +165,12 @@ mod tests {
                 "a=1&b=x+y",
                 Some(json!({ "a": "1", "b": "x y" })),
             ),
+            (
+                "application/x-www-form-urlencoded",
+                r#"{"a":"1"}"#,
+                Some(json!({ "a": "1" })),
+            ),
+            ("application/x-www-form-urlencoded", "7", Some(json!({ "7": "" }))),
             ("application/json", "", None),
         ];
         for (kind, body, wanted) in cases {

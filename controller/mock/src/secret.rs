@@ -46,6 +46,14 @@ pub(crate) fn blacked_value(value: &Value) -> Value {
     }
 }
 
+/// A text in which secret fields are blacked out, where it reads as JSON; for texts that are called something else.
+pub(crate) fn blacked_text(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) if holds_secrets(&value) => blacked_value(&value).to_string(),
+        Ok(_) | Err(_) => text.to_owned(),
+    }
+}
+
 /// Whether a value holds a secret field.
 pub(crate) fn holds_secrets(value: &Value) -> bool {
     blacked_value(value) != *value

@@ -8,7 +8,7 @@ use argus_backend::Backend;
 use argus_core::desired::Desired;
 use argus_core::ident::EnvName;
 use argus_core::outcome::{ActError, Done};
-use argus_core::plan::{Act, Step, Subject, image};
+use argus_core::plan::{Act, Deadlines, Step, Subject, image};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
@@ -30,7 +30,6 @@ pub mod progress;
 
 use archive::Archive;
 use blackout::Blackout;
-pub use deadline::Deadlines;
 use gate::{Class, Gate};
 pub use progress::Board;
 use progress::Teller;

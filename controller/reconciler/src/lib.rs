@@ -26,9 +26,9 @@ pub mod surveyor;
 pub mod verifier;
 pub mod wishes;
 
+pub use argus_core::plan::Deadlines;
 pub use gated::Gated;
 pub use handle::{Answer, Command, CommandError, Handle, TestReport};
-pub use hands::Deadlines;
 pub use history::Journal;
 pub use metrics::Tally;
 pub use outlook::{Outlook, Trouble};

@@ -10,13 +10,14 @@ use argus_backend::Backend;
 use argus_core::brain::{Brain, Site};
 use argus_core::lease::Leases;
 use argus_core::memory::Memory;
+use argus_core::plan::Deadlines;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::gated::{Gated, Openings};
 use crate::handle::{COMMANDS, Handle};
-use crate::hands::{Deadlines, Hands};
+use crate::hands::Hands;
 use crate::history::Journal;
 use crate::history::opening::{Beginning, Opening};
 use crate::lock::{Holder, LOCK, Lock, host_name};
@@ -287,7 +288,7 @@ impl Controller {
             survey: wanted,
             pulse: supervisor.pulses().of(LOOP),
         };
-        let brain = Brain::new(site, memory);
+        let brain = Brain::new(site, memory).with_deadlines(options.deadlines);
         let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told, chronicle);
         supervisor.spawn_once(
             "reconciler",

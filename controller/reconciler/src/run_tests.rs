@@ -28,6 +28,7 @@ impl StatusView for View {
         EnvFiles {
             json: format!("{{\"environment\":\"{env}\",\"down\":{down}}}"),
             env: String::new(),
+            debug: None,
         }
     }
 

@@ -116,9 +116,14 @@ impl StateDir {
         self.root.join("controller.json")
     }
 
-    /// Folder of `ENV.json` and `ENV.env`; readable by everybody.
+    /// Folder of `ENV.json`, `ENV.env` and `ENV.debug`; readable by everybody.
     pub fn environments(&self) -> PathBuf {
         self.root.join("environments")
+    }
+
+    /// The calls behind the errors of an environment, while there are some; readable by everybody.
+    pub fn debug(&self, env: &str) -> PathBuf {
+        self.environments().join(format!("{env}.debug"))
     }
 
     /// Folder of what was found after runs that did not end well; readable by everybody.
@@ -203,8 +208,10 @@ impl StateDir {
 }
 
 /// What the status writer writes.
-fn is_status(path: &Path) -> bool {
-    path.extension().is_some_and(|ext| ext == "json" || ext == "env")
+pub(crate) fn is_status(path: &Path) -> bool {
+    let endings = ["json", "env", "debug"];
+    path.extension()
+        .is_some_and(|ext| endings.iter().any(|ending| ext == *ending))
 }
 
 /// Writes a file that only the owner may read; a reader never sees half of it.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::outlook::Outlook;
 use crate::specs::SpecBook;
-use crate::state::{StateDir, write_public};
+use crate::state::{StateDir, is_status, write_public};
 
 /// Changes that follow each other this fast are written once.
 const SETTLE: Duration = Duration::from_millis(30);
@@ -40,6 +40,8 @@ pub struct EnvFiles {
     pub json: String,
     /// `ENV.env`: where its ports are.
     pub env: String,
+    /// `ENV.debug`: what was called before its errors; none while there is nothing of that.
+    pub debug: Option<String>,
 }
 
 /// What lies in the directory.
@@ -110,9 +112,8 @@ impl Written {
     fn read(&mut self, dir: &StateDir) -> io::Result<()> {
         for entry in std::fs::read_dir(dir.environments())? {
             let path = entry?.path();
-            let ours = path.extension().is_some_and(|ext| ext == "json" || ext == "env");
             // What is neither a file nor a link to one may never end.
-            if ours
+            if is_status(&path)
                 && path.is_file()
                 && let Ok(text) = std::fs::read_to_string(&path)
             {
@@ -134,6 +135,12 @@ impl Written {
             let json = dir.environments().join(format!("{env}.json"));
             let ports = dir.environments().join(format!("{env}.env"));
             let files = view.environment(&env, outlook, self.files.get(&json).map(String::as_str));
+            // Whoever reads of an error finds what was called.
+            if let Some(debug) = files.debug {
+                let path = dir.debug(env.as_str());
+                texts.push((path.clone(), debug));
+                there.insert(path);
+            }
             texts.extend([(json.clone(), files.json), (ports.clone(), files.env)]);
             there.extend([json, ports]);
         }
@@ -213,6 +220,7 @@ mod tests {
             EnvFiles {
                 json,
                 env: format!("KNOWN={}", previous.is_some()),
+                debug: None,
             }
         }
 

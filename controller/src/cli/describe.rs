@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::output::{self, Format};
 use super::{get, status, table};
+use crate::debug;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -26,7 +27,7 @@ impl Describe {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::say_if_alone(&state);
-        let status = status::existing(&state, &self.environment)?;
+        let status = debug::shown(status::existing(&state, &self.environment)?);
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&status)?,
             Format::Yaml => output::yaml(&status)?,
@@ -187,6 +188,9 @@ fn error(error: &StructuredError) -> String {
     }
     for hint in hint.map(str::to_owned).into_iter().chain(output::hints(error)) {
         let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
+    }
+    for call in &error.debug {
+        let _ = writeln!(text, "  {} {}", output::cyan("called:"), debug::line(call));
     }
     text
 }

@@ -8,6 +8,7 @@ use argus_crds::status::{Health, Phase, ServiceState, Truth};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use crate::debug;
 use crate::exit::{Exit, Failure};
 
 /// How data is written.
@@ -37,15 +38,17 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
 
 /// Writes a value as JSON.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let text =
-        serde_json::to_string_pretty(value).map_err(|error| Failure::fault("cannot write JSON", &error))?;
+    let unwritten = |error| Failure::fault("cannot write JSON", &error);
+    let value = serde_json::to_value(value).map_err(unwritten)?;
+    let text = serde_json::to_string_pretty(&debug::answered(value)).map_err(unwritten)?;
     data(&format!("{text}\n"))
 }
 
 /// Writes a value as YAML.
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let text =
-        argus_crds::yaml::to_yaml(value).map_err(|error| Failure::fault("cannot write YAML", &error))?;
+    let unwritten = |error: &dyn std::error::Error| Failure::fault("cannot write YAML", error);
+    let value = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
+    let text = argus_crds::yaml::to_yaml(&debug::answered(value)).map_err(|error| unwritten(&error))?;
     data(&text)
 }
 
@@ -69,12 +72,23 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     for hint in hint.into_iter().chain(hints(&error)).take(3) {
         note(&format!("{} {hint}", cyan("hint:")));
     }
+    let made = debug::command();
+    for call in made
+        .iter()
+        .flat_map(|made| [made].into_iter().chain(&error.debug))
+    {
+        note(&format!("{} {}", cyan("called:"), debug::line(call)));
+    }
     exit
 }
 
 /// A failure for programs: the one type of error.
 pub(crate) fn as_text(failure: Failure) -> String {
     let error = failure.into_error();
+    let error = match debug::command() {
+        Some(made) => error.called(made),
+        None => error,
+    };
     serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
 }
 

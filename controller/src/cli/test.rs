@@ -7,7 +7,7 @@ use argus_core::memory::Blame;
 use argus_reconciler::{Command, TestReport};
 use clap::{Args, Subcommand};
 
-use super::output::Format;
+use super::output::{self, Format};
 use super::{status, tell};
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
@@ -113,7 +113,8 @@ pub(crate) fn told(report: &TestReport) -> String {
         ran_out,
         ..
     } = report;
-    let mut text = format!("test `{case}` on {environment} ended, {count} failures of services during it\n");
+    let failures = output::count(*count, "failure");
+    let mut text = format!("test `{case}` on {environment} ended, {failures} of services during it\n");
     if let Some(at) = ran_out {
         // A string takes whatever is written.
         let _ = writeln!(
@@ -134,4 +135,27 @@ pub(crate) fn told(report: &TestReport) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::ident::EnvName;
+
+    use super::*;
+
+    #[test]
+    fn one_failure_is_told_as_one() {
+        for (count, says) in [(0, "0 failures of"), (1, "1 failure of"), (2, "2 failures of")] {
+            let report = TestReport {
+                environment: EnvName::new("shop").unwrap(),
+                case: "smoke".to_owned(),
+                began: String::new(),
+                ended: String::new(),
+                ran_out: None,
+                restarts_during_run: count,
+                disturbances: Vec::new(),
+            };
+            assert!(told(&report).contains(says), "{}", told(&report));
+        }
+    }
 }

@@ -2,14 +2,17 @@
 
 use std::fmt::Write as _;
 
-use argus_crds::error::{Code, StructuredError, ToolCall};
+use argus_crds::error::{Call as Made, Code, StructuredError, ToolCall};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::brief;
+use crate::cli::output;
+use crate::debug;
 use crate::exit::Failure;
+use crate::surface::Surface;
 
 /// Something to do next, callable as it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -134,6 +137,30 @@ pub(super) fn bad(failure: Failure) -> CallToolResult {
     }
     let mut result = CallToolResult::structured_error(json!(error));
     result.content = vec![ContentBlock::text(text)];
+    result
+}
+
+/// An answer in which every error tells what was called; of a refusal `made` as well, which led to it.
+pub(super) async fn with_calls(mut result: CallToolResult, surface: &Surface, made: Made) -> CallToolResult {
+    let Some(content) = result.structured_content.take() else {
+        return result;
+    };
+    let kept = content.clone();
+    let told = surface.read(move |surface| Ok(debug::told(|env| surface.calls(env), content)));
+    let told = told.await;
+    // Files that do not answer keep no answer back.
+    let (mut content, mut calls) = told.unwrap_or((kept, Vec::new()));
+    if result.is_error == Some(true) {
+        let led_to = content["debug"].as_array().cloned().unwrap_or_default();
+        calls.insert(0, made.clone());
+        content["debug"] = [json!(made)].into_iter().chain(led_to).collect();
+    }
+    let lines = calls.iter().map(|call| format!("called: {}", debug::line(call)));
+    let lines = output::lines(lines);
+    if !lines.is_empty() {
+        result.content.push(ContentBlock::text(lines));
+    }
+    result.structured_content = Some(content);
     result
 }
 

@@ -85,6 +85,9 @@ pub(super) struct Unwell {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Problem {
     pub(super) code: Code,
+    /// Which occurrence it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<String>,
     pub(super) message: String,
@@ -222,6 +225,7 @@ impl Problem {
     fn of(error: &StructuredError) -> Self {
         Self {
             code: error.code,
+            error_id: error.error_id.clone(),
             service: error.service.clone(),
             message: clipped(&error.message, MESSAGE),
             retryable: error.retryable,

@@ -316,7 +316,7 @@ fn every_error_is_within_the_schema_of_every_tool() {
             .revision("a")
             .timestamp("2026-11-21T19:00:00Z")
             .retry_after(1)
-            .debug("x");
+            .called(argus_crds::error::Call::new("x", serde_json::Map::new()));
         for entry in tools() {
             conforms(&entry.described.name, &json!(error)).unwrap();
         }

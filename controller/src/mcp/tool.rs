@@ -2,7 +2,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use argus_crds::error::Call as Made;
 use rmcp::handler::server::tool::schema_for_output;
 use rmcp::model::{CallToolResult, JsonObject, Tool as Described, ToolAnnotations};
 use schemars::JsonSchema;
@@ -14,7 +16,11 @@ use serde_json::{Value, json};
 use super::answer::{self, Answer, Said};
 use super::call::Call;
 use super::{act, ahead, check, events, explain, incidents, look, mock, network, spec, status, wait, why};
+use crate::debug;
 use crate::exit::Failure;
+
+/// What every tool takes beside its own arguments.
+const DEBUG: &str = "debug";
 
 /// What a call does to the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,12 +114,15 @@ fn takes<T: Tool>() -> Arc<JsonObject> {
     }
     // An object without properties is one, too.
     schema.entry("properties").or_insert_with(|| json!({}));
-    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
-    for (_, property) in properties.into_iter().flatten() {
-        let types = property["type"].as_array().cloned().unwrap_or_default();
-        if let Some(one) = types.into_iter().find(|kind| kind != "null") {
-            property["type"] = one;
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        for (_, property) in properties.iter_mut() {
+            let types = property["type"].as_array().cloned().unwrap_or_default();
+            if let Some(one) = types.into_iter().find(|kind| kind != "null") {
+                property["type"] = one;
+            }
         }
+        let debug = json!({ "type": "boolean", "description": "Errors tell what was called" });
+        properties.insert(DEBUG.to_owned(), debug);
     }
     Arc::new(without_formats(schema))
 }
@@ -168,7 +177,33 @@ fn annotations(effect: Effect) -> ToolAnnotations {
     }
 }
 
-async fn carried_out<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {
+async fn carried_out<T: Tool>(mut arguments: JsonObject, call: Call) -> CallToolResult {
+    let asked = match arguments.remove(DEBUG) {
+        None | Some(Value::Null) => call.surface.settings().debug,
+        Some(Value::Bool(asked)) => asked,
+        Some(other) => {
+            let takes = Value::Object(Arc::unwrap_or_clone(takes::<T>()));
+            return answer::not_so(
+                T::NAME,
+                &format!("`debug` is true or false, and not {other}"),
+                &takes,
+            );
+        }
+    };
+    if !asked {
+        return answered::<T>(arguments, call).await;
+    }
+    let (surface, made) = (call.surface.clone(), called(T::NAME, &arguments));
+    answer::with_calls(answered::<T>(arguments, call).await, &surface, made).await
+}
+
+/// What the client asked for, as it is told to it.
+fn called(tool: &str, arguments: &JsonObject) -> Made {
+    let seconds = arguments.get("timeoutSeconds").and_then(Value::as_u64);
+    Made::new(tool, debug::tame(arguments.clone())).within(seconds.map(Duration::from_secs))
+}
+
+async fn answered<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {
     let read: T = match serde_json::from_value(Value::Object(arguments)) {
         Ok(read) => read,
         Err(error) => {

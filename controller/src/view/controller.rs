@@ -29,6 +29,8 @@ pub(crate) struct About {
     pub(crate) engine: watch::Receiver<Option<EngineAbout>>,
     /// Where it listens for HTTP.
     pub(crate) http: watch::Receiver<Option<SocketAddr>>,
+    /// Errors tell of the calls behind them wherever they are told.
+    pub(crate) debug: bool,
 }
 
 /// The controller's status.

@@ -82,12 +82,22 @@ pub(crate) fn all() -> Vec<Fence> {
 
 /// The commands of a block, without what is said of them.
 pub(crate) fn commands(fence: &Fence) -> Vec<String> {
-    let lines = fence
-        .body
-        .lines()
-        .map(|line| line.split(" #").next().unwrap_or_default().trim());
+    typed(fence).into_iter().map(|(line, _)| line).collect()
+}
+
+/// The commands of a block, each with the exit code that is said of it (`# exit code 5: …`), else 0.
+pub(crate) fn typed(fence: &Fence) -> Vec<(String, i32)> {
+    let lines = fence.body.lines().map(|line| {
+        let (line, said) = line.split_once(" #").unwrap_or((line, ""));
+        let code = said.split_once("exit code ").map_or(0, |(_, said)| {
+            let digits = said.split(|letter: char| !letter.is_ascii_digit()).next();
+            digits
+                .and_then(|digits| digits.parse().ok())
+                .expect("an exit code is a number")
+        });
+        (line.trim().to_owned(), code)
+    });
     lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
+        .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'))
         .collect()
 }

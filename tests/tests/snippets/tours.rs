@@ -1,62 +1,12 @@
 //! The tours of the pages, gone through line by line as a newcomer does.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use argus_tests::stage::{LIMIT, engine};
-use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
+use argus_tests::{Controller, RunOptions};
 
 use crate::fence::{self, commands, root};
-
-/// A shell in the folder of the project, with `argus` on its path and an editor that writes `text`.
-struct Shell<'e> {
-    engine: &'e PrivateEngine,
-    home: PathBuf,
-    state: PathBuf,
-}
-
-impl Shell<'_> {
-    /// An editor that changes the file it is given with this script of `sed`, or makes it from `new`.
-    fn editor(&self, script: &str, new: &str) {
-        fs::write(self.home.join("new.yaml"), new).expect("a file");
-        let text = format!(
-            "#!/bin/sh\nif [ -e \"$1\" ]; then sed -i '{script}' \"$1\"; else cp new.yaml \"$1\"; fi\n"
-        );
-        let path = self.home.join("editor");
-        fs::write(&path, text).expect("a program");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program can be run");
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let mut command = self.engine.command_in_netns("sh");
-        let programs = binary::argus()
-            .parent()
-            .map(Path::to_path_buf)
-            .unwrap_or_default();
-        let path = std::env::var("PATH").unwrap_or_default();
-        command
-            .args(["-c", line])
-            .current_dir(&self.home)
-            .stdin(Stdio::null());
-        command
-            .env("PATH", format!("{}:{path}", programs.display()))
-            .env("DOCKER_HOST", self.engine.host())
-            .env("ARGUS_STATE", &self.state)
-            .env("EDITOR", "./editor")
-            .env("NO_COLOR", "1")
-            .env_remove("DOCKER_CONTEXT");
-        command
-    }
-
-    /// Runs a line of a page; what it printed.
-    fn run(&self, line: &str) -> String {
-        let done = self.command(line).output().expect("a shell runs");
-        assert!(done.status.success(), "`{line}`: {done:?}");
-        String::from_utf8_lossy(&done.stdout).into_owned()
-    }
-}
+use crate::shell::Shell;
 
 fn block(page: &str, begins: &str) -> Vec<String> {
     let found = fence::of(page)
@@ -69,9 +19,10 @@ fn block(page: &str, begins: &str) -> Vec<String> {
 fn the_five_minutes_of_the_readme_are_as_it_says() {
     let engine = engine();
     engine.load_argus_image("argus-demo:local");
-    let home = engine.scratch("tour");
+    let mut shell = Shell::at(engine, "tour");
     // Where `./scripts/demo --keep` leaves things.
-    let demo = home.join("target/demo");
+    let demo = shell.home.join("target/demo");
+    shell.exported.push(("ARGUS_STATE", demo.join("state")));
     fs::create_dir_all(demo.join("environments/shop")).expect("a folder");
     let spec = demo.join("environments/shop/e2e.yaml");
     fs::copy(root().join("examples/shop/e2e.yaml"), spec).expect("an example");
@@ -85,11 +36,6 @@ fn the_five_minutes_of_the_readme_are_as_it_says() {
         },
     );
     argus.wait_ready("shop", LIMIT);
-    let shell = Shell {
-        engine,
-        home,
-        state: demo.join("state"),
-    };
     shell.editor("s/\"hello\"/\"good day\"/", "");
     let mut gone_through = 0;
     for line in block("README.md", "./scripts/demo --keep") {
@@ -144,12 +90,7 @@ fn the_five_minutes_of_the_readme_are_as_it_says() {
 #[test]
 fn a_file_of_ones_own_goes_the_way_of_the_readme() {
     let engine = engine();
-    let home = engine.scratch("own");
-    let shell = Shell {
-        engine,
-        state: home.join(".argus"),
-        home,
-    };
+    let shell = Shell::at(engine, "own");
     shell.editor(
         "",
         "version: \"1\"\nproject: { name: own }\nservices:\n  app: { image: \"busybox:local\", container: { name: own-app } }\n",
@@ -158,9 +99,7 @@ fn a_file_of_ones_own_goes_the_way_of_the_readme() {
     for line in block("README.md", "mkdir environments") {
         match line.as_str() {
             "argus run" => {
-                let mut command = shell.command("exec argus run --listen off");
-                let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-                running = Some(child.expect("argus runs"));
+                running = Some(shell.beside("argus run --listen off"));
             }
             line => {
                 // The name of the environment is the reader's.
@@ -174,7 +113,5 @@ fn a_file_of_ones_own_goes_the_way_of_the_readme() {
     }
     shell.run("argus get own");
     shell.run("argus down own");
-    let mut running = running.expect("the page starts a controller");
-    running.kill().expect("our own child");
-    wait::until(LIMIT, "it ends", || running.try_wait().expect("our own child"));
+    running.expect("the page starts a controller").stop();
 }

@@ -33,13 +33,3 @@ pub(crate) fn settings() -> insta::Settings {
     settings.set_omit_expression(true);
     settings
 }
-
-/// Without what colours it.
-pub(crate) fn plain(text: &str) -> String {
-    let mut parts = text.split('\u{1b}');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        plain.push_str(part.split_once('m').map_or(part, |(_, rest)| rest));
-    }
-    plain
-}

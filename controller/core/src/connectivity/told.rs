@@ -1,6 +1,6 @@
 //! A look in the words of the status: the matrix, and an error for each link that does not work.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Call, Code, StructuredError};
 use argus_crds::status::{Connectivity, Link};
 use serde_json::{Value, json};
 
@@ -54,8 +54,23 @@ fn words(trouble: &Trouble) -> String {
 
 /// An error for each link that was looked at and does not work, each about the service that asks.
 pub fn errors(look: &Look, scene: &Scene<'_>) -> Vec<StructuredError> {
-    let error = |found: &Found| Some(of(found, found.trouble()?, scene));
+    let error = |found: &Found| {
+        let trouble = found.trouble()?;
+        Some(of(found, trouble, scene).called(call(found, trouble)))
+    };
     look.links.iter().filter_map(error).collect()
+}
+
+/// Whoever asks is stood in for by a helper.
+fn call(found: &Found, trouble: &Trouble) -> Call {
+    let asked = [
+        ("from", json!(found.from)),
+        ("host", json!(found.aim.host)),
+        ("port", json!(found.aim.port)),
+    ];
+    let asked = asked.into_iter().filter(|(_, value)| !value.is_null());
+    let arguments = asked.map(|(name, value)| (name.to_owned(), value)).collect();
+    Call::new("look-from", arguments).came_to([trouble.said().to_owned()])
 }
 
 fn of(found: &Found, trouble: &Trouble, scene: &Scene<'_>) -> StructuredError {

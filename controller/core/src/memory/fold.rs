@@ -1,14 +1,11 @@
 //! What the memory learns from acting.
 
-use std::time::Duration;
-
-use crate::backoff::{self, Growth};
 use crate::ident::{ContainerId, EnvName};
 use crate::memory::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::memory::{Expectation, ImageMemory, InFlight, Memory, Proof, Refused};
 use crate::observed::{Observed, World};
 use crate::outcome::{ActError, Done, Evidence};
-use crate::plan::{Act, Cause, Failure, Step, Subject};
+use crate::plan::{Act, Asked, Cause, Deadlines, Failure, Step, Subject};
 use crate::time::Timestamp;
 
 /// So often evidence is asked for where the engine does not answer.
@@ -36,7 +33,14 @@ impl Memory {
     }
 
     /// A step came back.
-    pub fn fold(&mut self, step: &Step, outcome: &Result<Done, ActError>, world: &World, now: Timestamp) {
+    pub fn fold(
+        &mut self,
+        step: &Step,
+        outcome: &Result<Done, ActError>,
+        deadlines: &Deadlines,
+        world: &World,
+        now: Timestamp,
+    ) {
         let flew = self.in_flight.remove(&step.subject);
         if let Some(flew) = &flew {
             self.circuits
@@ -47,7 +51,7 @@ impl Memory {
                 let run_before = flew.and_then(|flew| flew.run_before);
                 self.succeeded(step, done, run_before, world, now);
             }
-            Err(error) => self.failed(step, error, world, now),
+            Err(error) => self.failed(step, error, deadlines, world, now),
         }
     }
 
@@ -150,7 +154,14 @@ impl Memory {
         }
     }
 
-    fn failed(&mut self, step: &Step, error: &ActError, world: &World, now: Timestamp) {
+    fn failed(
+        &mut self,
+        step: &Step,
+        error: &ActError,
+        deadlines: &Deadlines,
+        world: &World,
+        now: Timestamp,
+    ) {
         if *error == ActError::CircuitOpen {
             // It was never begun.
             self.never_began(step);
@@ -165,7 +176,7 @@ impl Memory {
                 if tried.is_none() {
                     self.failures.remove(&step.subject);
                 }
-                self.note_failure(&step.subject, step, error.clone(), now);
+                self.note_failure(&step.subject, step, error.clone(), deadlines, now);
                 return;
             }
             // What cannot be had must not hold the restart up.
@@ -182,7 +193,7 @@ impl Memory {
             if self.images.insert(key.clone(), ImageMemory::Missing) == Some(ImageMemory::Present) {
                 // It was pulled or built a moment ago: doing so again at once would go on for ever.
                 let error = ActError::PullFailed("it is not there although it was just made".to_owned());
-                self.note_failure(&Subject::Image { key }, step, error, now);
+                self.note_failure(&Subject::Image { key }, step, error, deadlines, now);
             }
             return;
         }
@@ -226,7 +237,7 @@ impl Memory {
             self.not_ours.insert(id.clone());
             return;
         }
-        self.note_failure(&step.subject, step, error.clone(), now);
+        self.note_failure(&step.subject, step, error.clone(), deadlines, now);
     }
 
     /// What was counted when it was handed out is taken back.
@@ -239,14 +250,24 @@ impl Memory {
         }
     }
 
-    fn note_failure(&mut self, subject: &Subject, step: &Step, error: ActError, now: Timestamp) {
-        let attempts = self.failures.get(subject).map_or(0, |failure| failure.attempts) + 1;
-        let verb = step.act.verb().to_owned();
+    fn note_failure(
+        &mut self,
+        subject: &Subject,
+        step: &Step,
+        error: ActError,
+        deadlines: &Deadlines,
+        now: Timestamp,
+    ) {
+        let known = self.failures.get(subject);
         let failure = Failure {
-            verb,
+            verb: step.act.verb().to_owned(),
             error,
             at: now,
-            attempts,
+            attempts: known.map_or(0, |failure| failure.attempts) + 1,
+            asked: Box::new(Asked {
+                arguments: step.act.arguments(),
+                deadline: deadlines.of(&step.act),
+            }),
         };
         self.failures.insert(subject.clone(), failure);
     }
@@ -333,45 +354,5 @@ fn leaves(error: &ActError) -> Leaves {
         | ActError::PoolExhausted(_)
         | ActError::DiskFull(_)
         | ActError::Rejected(_) => Leaves::AsItWas,
-    }
-}
-
-impl Failure {
-    /// When the same act may be tried again; `None`: repeating does not mend it.
-    pub fn retry_at(&self, key: &str) -> Option<Timestamp> {
-        let grow = |base: u64, cap: u64| {
-            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
-            let delay = backoff::delay(Growth::Exponential, base, cap, self.attempts);
-            Some(self.at + backoff::jittered(delay, key, self.attempts))
-        };
-        match &self.error {
-            ActError::Unknown(_)
-            | ActError::TimedOut(_)
-            | ActError::ConnectionLost(_)
-            | ActError::Unreachable(_)
-            | ActError::Engine(_) => grow(500, 60_000),
-            ActError::Gone | ActError::NetworkGone(_) | ActError::NetworkInUse(_) | ActError::Busy(_) => {
-                grow(500, 30_000)
-            }
-            ActError::StartFailed(_) | ActError::PullFailed(_) => grow(2_000, 60_000),
-            ActError::ImageNotFound(_) | ActError::AuthRequired(_) => grow(10_000, 60_000),
-            ActError::RateLimited { retry_after, .. } => {
-                let asked = retry_after.map(|span| self.at + span);
-                grow(10_000, 300_000).max(asked)
-            }
-            ActError::NameTaken { .. } | ActError::PoolExhausted(_) | ActError::DiskFull(_) => {
-                Some(self.at + Duration::from_secs(10))
-            }
-            // Assignment decides about ports, the image's own subject about images.
-            ActError::PortTaken(_)
-            | ActError::ImageMissing
-            | ActError::CircuitOpen
-            | ActError::JournalUnwritable(_) => Some(self.at),
-            ActError::BuildFailed { .. }
-            | ActError::EntrypointNotFound(_)
-            | ActError::BadMount(_)
-            | ActError::NotOurs(_)
-            | ActError::Rejected(_) => None,
-        }
     }
 }

@@ -1,8 +1,11 @@
 //! Why nothing is done about a subject, and until when.
 
+use std::time::Duration;
+
 use argus_crds::error::Code;
 use argus_crds::status::CheckName;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::desired::Condition;
 use crate::ident::{EnvName, HostPort, ResourceName, ServiceName};
@@ -246,6 +249,20 @@ pub struct Failure {
     pub at: Timestamp,
     /// How often in a row.
     pub attempts: u32,
+    /// What was called.
+    #[serde(default)]
+    pub asked: Box<Asked>,
+}
+
+/// A call as it was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Asked {
+    /// With what, without the values of variables.
+    pub arguments: Map<String, Value>,
+    /// How long it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
 }
 
 impl WaitingOn {

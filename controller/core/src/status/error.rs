@@ -4,6 +4,8 @@ use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::{Value, json};
 
+use crate::desired::Service;
+use crate::ident::HostPort;
 use crate::memory::{ServiceMemory, restart};
 use crate::outcome::PortOwner;
 use crate::plan::{Holder, Subject, WaitingOn};
@@ -13,6 +15,7 @@ use super::StatusInput;
 use super::redact;
 use super::wait::{controller, holder, one_line};
 
+mod call;
 pub(crate) mod circuit;
 mod death;
 mod failure;
@@ -37,17 +40,21 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     }
     if !input.engine.reachable && !input.engine.reason.is_empty() {
         let message = format!("the engine does not answer: {}", one_line(input.engine.reason));
-        errors.push(
-            Place::environment(input)
-                .finish(StructuredError::new(Code::DockerUnavailable, message), input.now),
-        );
+        errors.push(Place::environment(input).finish(
+            StructuredError::new(Code::DockerUnavailable, message).called(call::of_engine(
+                input.circuits.tries_in_vain().unwrap_or(1),
+                input.engine.reason,
+            )),
+            input.now,
+        ));
     }
     if let Some(tries) = input.circuits.tries_in_vain() {
         let message = format!("the engine did not come back in {tries} attempts, and is looked for on");
         errors.push(
             Place::environment(input).finish(
                 StructuredError::new(Code::RetryExhausted, message)
-                    .details(json!({ "reason": input.engine.reason })),
+                    .details(json!({ "reason": input.engine.reason }))
+                    .called(call::of_engine(tries, input.engine.reason)),
                 input.now,
             ),
         );
@@ -112,7 +119,7 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
         }
         WaitingOn::Held { until, why } => Some(place.finish(of_hold(input, *until, why), input.now)),
         WaitingOn::Port { port, owner, .. } => {
-            Some(place.finish(of_port(port.number, &port.protocol.to_string(), owner), input.now))
+            Some(place.finish(of_port(input, *port, owner), input.now))
         }
         WaitingOn::Ports { tried, .. } => Some(place.finish(of_ports(input, *tried), input.now)),
         WaitingOn::Name { name, holder, .. } => {
@@ -121,7 +128,9 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
                 format!("the name `{name}` is held by {holder}"),
             );
             Some(place.finish(
-                error.details(json!({ "name": name, "holder": holder })),
+                error
+                    .details(json!({ "name": name, "holder": holder }))
+                    .called(call::of_name(name.as_str(), holder)),
                 input.now,
             ))
         }
@@ -221,7 +230,7 @@ fn of_lease(holder: &Holder) -> StructuredError {
     StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
 }
 
-fn of_port(port: u16, protocol: &str, owner: &PortOwner) -> StructuredError {
+fn of_port(input: &StatusInput<'_>, port: HostPort, owner: &PortOwner) -> StructuredError {
     let code = match owner {
         PortOwner::StaleAllocation => Code::PortStaleAllocation,
         PortOwner::Environment { .. }
@@ -229,11 +238,11 @@ fn of_port(port: u16, protocol: &str, owner: &PortOwner) -> StructuredError {
         | PortOwner::Process { .. }
         | PortOwner::Unknown => Code::PortConflict,
     };
-    StructuredError::new(
-        code,
-        format!("host port {port}/{protocol} is held by {}", holder(owner)),
-    )
-    .details(json!({ "port": port, "protocol": protocol, "owner": owner }))
+    let held = holder(owner);
+    let times = input.refused.get(&port).map_or(1, |refused| refused.times);
+    StructuredError::new(code, format!("host port {port} is held by {held}"))
+        .details(json!({ "port": port.number, "protocol": port.protocol, "owner": owner }))
+        .called(call::of_port(&port.to_string(), times, &held))
 }
 
 fn of_ports(input: &StatusInput<'_>, tried: u32) -> StructuredError {
@@ -271,6 +280,11 @@ fn of_probe(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
     };
     let error =
         StructuredError::new(Code::HealthCheckTimeout, message).details(json!({ "probeOutput": output }));
+    let probe = service_of(input, place).and_then(|service| service.probe.as_ref());
+    let error = match probe {
+        Some(probe) => error.called(call::of_probe(probe, &output)),
+        None => error,
+    };
     place.finish(error, verdict.map_or(input.now, |verdict| verdict.since))
 }
 
@@ -323,6 +337,15 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
         },
         None => error,
     }
+}
+
+/// The service that an error is about, as the spec has it.
+fn service_of<'a>(input: &StatusInput<'a>, place: &Place<'_>) -> Option<&'a Service> {
+    let services = &input.accepted?.desired.services;
+    let mut services = services.iter();
+    services
+        .find(|(name, _)| Some(name.as_str()) == place.service)
+        .map(|(_, service)| service)
 }
 
 /// The error of a budget that is spent, though `slowRetry` goes on.

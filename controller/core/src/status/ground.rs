@@ -1,8 +1,8 @@
 //! What the last look at engine and disk adds to a status.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Call, Code, StructuredError};
 use argus_crds::status::PreflightReport;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::StatusInput;
 use super::error::Place;
@@ -40,7 +40,15 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     };
     let verdict =
         report(input).and_then(|report| report.checks.into_iter().find(|found| found.name == *check));
-    let mut error = StructuredError::new(code, one_line(why)).stage("preflight");
+    let mut error = StructuredError::new(code, one_line(why))
+        .stage("preflight")
+        .called(
+            Call::new(
+                "survey",
+                [("check".to_owned(), json!(check))].into_iter().collect(),
+            )
+            .came_to([why.clone()]),
+        );
     if let Some(details) = verdict.and_then(|verdict| verdict.details) {
         error = error.details(details);
     }

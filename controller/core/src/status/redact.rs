@@ -1,7 +1,8 @@
 //! A status without the secrets of its environment.
 
-use argus_crds::error::StructuredError;
+use argus_crds::error::{Call, StructuredError};
 use argus_crds::status::EnvironmentStatus;
+use serde_json::Value;
 
 use crate::secrets::Secrets;
 
@@ -38,12 +39,18 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
         return error;
     }
     let text = |text: Option<String>| text.map(|text| secrets.redacted(&text));
+    let redacted = |(name, value): (String, Value)| (name, secrets.redacted_json(value, OURS));
+    let call = |call: Call| Call {
+        arguments: call.arguments.into_iter().map(redacted).collect(),
+        causes: call.causes.iter().map(|cause| secrets.redacted(cause)).collect(),
+        ..call
+    };
     StructuredError {
         message: secrets.redacted(&error.message),
         details: error.details.map(|details| secrets.redacted_json(details, OURS)),
         stdout_tail: text(error.stdout_tail),
         stderr_tail: text(error.stderr_tail),
-        debug: text(error.debug),
+        debug: error.debug.into_iter().map(call).collect(),
         ..error
     }
 }
@@ -65,5 +72,28 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
     }
     for complaint in &mut status.complaints {
         *complaint = secrets.redacted_complaint(complaint.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::error::Code;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_called_is_told_without_secrets() {
+        let secrets: Secrets = serde_json::from_value(json!(["wolpertinger"])).unwrap();
+        let arguments = json!({ "image": "registry/wolpertinger:1", "ports": ["wolpertinger", 1] });
+        let call = Call::new("pull-image", arguments.as_object().cloned().unwrap())
+            .came_to(["no `registry/wolpertinger:1` here".to_owned()]);
+        let told = error(
+            &secrets,
+            StructuredError::new(Code::ImageNotFound, "x").called(call),
+        );
+        let text = serde_json::to_string(&told).unwrap();
+        assert!(!text.contains("wolpertinger"), "{text}");
+        assert_eq!(text.matches("[redacted]").count(), 3, "{text}");
     }
 }

@@ -322,6 +322,7 @@ impl Shop {
             error,
             at: NOW,
             attempts: 2,
+            asked: Box::default(),
         }
     }
 }

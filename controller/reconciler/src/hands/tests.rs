@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use argus_core::ident::{ContainerId, NetworkId};
-use argus_core::plan::{Cause, Subject};
+use argus_core::plan::{Cause, Deadlines, Subject};
 
 use super::*;
 use crate::fake::{Answer, Fake};

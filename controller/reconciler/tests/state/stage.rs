@@ -40,6 +40,7 @@ impl StatusView for View {
         EnvFiles {
             json: format!("{{\"environment\":\"{env}\"}}"),
             env: "ARGUS_API_80=127.0.0.1:8081\n".to_owned(),
+            debug: None,
         }
     }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::findings::Finding;
 use super::{Beside, Seen, machine};
+use crate::cli::status::peek;
 use crate::exit::{Exit, Failure};
 
 /// The newest records of the journal that come along.
@@ -30,7 +31,7 @@ about.json         version, settings, engine
 machine.json       system, kernel, processors, memory, disks
 preflight.json     the checks, made anew
 controller.json    status of the controller
-environments/      status of each environment
+environments/      status of each environment, with what was called before its errors
 incidents/         what was found after runs that did not end well
 journal.jsonl      the newest records of the journal
 specs.json         the files: where, what is wrong with them, what they ask for in names
@@ -73,7 +74,9 @@ fn fill(file: File, seen: &Seen, beside: &Beside, findings: &[Finding]) -> io::R
     bundle.json("preflight.json", &seen.preflight)?;
     bundle.json("controller.json", &seen.controller)?;
     for status in &seen.environments {
-        bundle.json(&format!("environments/{}.json", status.environment), status)?;
+        let mut status = status.clone();
+        status.put_calls(&peek(&seen.state.debug(&status.environment)));
+        bundle.json(&format!("environments/{}.json", status.environment), &status)?;
     }
     for (number, incident) in seen.incidents.iter().enumerate() {
         bundle.json(&format!("incidents/{:04}.json", number + 1), incident)?;

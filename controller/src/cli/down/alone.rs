@@ -225,7 +225,7 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     remembered.wishes.forks.retain(|env, _| !envs.contains(env));
     keeper::write(&state.memory_json(), &remembered).map_err(fault)?;
     for env in envs {
-        for ending in ["json", "env"] {
+        for ending in ["json", "env", "debug"] {
             match std::fs::remove_file(state.environments().join(format!("{env}.{ending}"))) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
                 Ok(()) | Err(_) => {}

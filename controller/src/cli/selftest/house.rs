@@ -45,6 +45,7 @@ impl House {
             allow_mount: Vec::new(),
             // Their image would be left on the engine.
             helpers: false,
+            debug: false,
             ..given.clone()
         };
         let house = Self {
@@ -146,6 +147,7 @@ mod tests {
                 log_format: crate::settings::LogFormat::Human,
                 listen: None,
                 helpers: false,
+                debug: false,
             },
         };
         let read = argus_crds::yaml::read("e2e.yaml", house.spec().as_bytes());

@@ -33,6 +33,9 @@ pub(super) struct Link {
     /// The error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<Code>,
+    /// Which occurrence of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error_id: Option<String>,
     /// Where the evidence lies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) evidence: Option<String>,
@@ -168,6 +171,7 @@ fn link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> Link {
         at: None,
         until: None,
         code: None,
+        error_id: None,
         evidence: None,
         ending: None,
         before: Vec::new(),
@@ -210,6 +214,7 @@ fn of_error(row: Option<&ServiceStatus>, error: &StructuredError) -> Link {
     Link {
         at: error.timestamp.clone(),
         code: Some(error.code),
+        error_id: error.error_id.clone(),
         ..link(Kind::Failure, row, what)
     }
 }

@@ -12,7 +12,7 @@ use crate::status::StatusInput;
 use crate::status::wait::one_line;
 use crate::time::Timestamp;
 
-use super::Place;
+use super::{Place, call};
 
 /// The one error of an environment whose acts no breaker lets through.
 pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
@@ -38,12 +38,14 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
         if engine { "the engine" } else { "this environment" },
         one_line(breaker.last_failure().unwrap_or("it is tried"))
     );
-    let mut error = StructuredError::new(Code::CircuitOpen, message).details(json!({
-        "breaker": told,
-        "pending": pending,
-        "cleanupPending": is_half_made(input),
-        "stale": true,
-    }));
+    let mut error = StructuredError::new(Code::CircuitOpen, message)
+        .details(json!({
+            "breaker": told,
+            "pending": pending,
+            "cleanupPending": is_half_made(input),
+            "stale": true,
+        }))
+        .called(call::of_breaker(breaker));
     if let State::Open { until } = breaker.state() {
         // Counted from the opening, so that the same opening is told in the same words at every look.
         error = error.retry_after(until.since(since).as_secs().max(1));

@@ -3,6 +3,7 @@
 use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::{Value, json};
 
+use crate::desired::Service;
 use crate::diagnose::{self, Kind};
 use crate::memory::{Death, restart};
 use crate::observed::{Container, Outage};
@@ -11,7 +12,7 @@ use crate::secrets::Secrets;
 use crate::status::StatusInput;
 use crate::status::redact;
 
-use super::Place;
+use super::{Place, call};
 
 /// Lines of each stream that go into an error; the rest is in the evidence.
 const TAIL: usize = 20;
@@ -25,6 +26,7 @@ pub(super) struct Case<'a> {
     secrets: Secrets,
     outages: &'a [Outage],
     can_roll_back: bool,
+    service: Option<&'a Service>,
 }
 
 impl<'a> Case<'a> {
@@ -36,6 +38,7 @@ impl<'a> Case<'a> {
             secrets: redact::secrets(input),
             outages: input.outages,
             can_roll_back: input.can_roll_back,
+            service: super::service_of(input, place),
         }
     }
 
@@ -77,8 +80,10 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// The error with what the run left.
+    /// The error with the run and with what it left.
     fn with_evidence(&self, error: StructuredError, death: &Death) -> StructuredError {
+        let calls = call::of_run(self.service, death);
+        let error = calls.into_iter().rev().fold(error, StructuredError::called);
         let error = error
             .exit_code(death.exit_code)
             .container_id(death.container.as_str());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Call, Code, StructuredError};
 use serde_json::{Value, json};
 
 use crate::outcome::{ActError, PortOwner};
@@ -54,7 +54,8 @@ pub(super) fn of(failure: &Failure, after: Option<Duration>) -> StructuredError 
     let mut error = StructuredError::new(code, message(failure))
         .details(details(failure))
         .stage(failure.verb.clone())
-        .attempt(failure.attempts);
+        .attempt(failure.attempts)
+        .called(call(failure));
     let asked = match &failure.error {
         ActError::RateLimited { retry_after, .. } => *retry_after,
         _ => None,
@@ -63,6 +64,19 @@ pub(super) fn of(failure: &Failure, after: Option<Duration>) -> StructuredError 
         error = error.retry_after(wait.as_secs().max(1));
     }
     error
+}
+
+/// Only here it is told in full: the message is one line of it.
+fn call(failure: &Failure) -> Call {
+    let said = match &failure.error {
+        // The rest is among the details.
+        ActError::BuildFailed { message, .. } => message.clone(),
+        error => error.to_string(),
+    };
+    Call::new(failure.verb.clone(), failure.asked.arguments.clone())
+        .within(failure.asked.deadline)
+        .attempt(failure.attempts)
+        .came_to([said])
 }
 
 fn message(failure: &Failure) -> String {
@@ -85,6 +99,11 @@ fn details(failure: &Failure) -> Value {
         }),
         ActError::BuildFailed { message, log } => json!({ "message": message, "log": log }),
         ActError::NameTaken { holder } => json!({ "holder": holder }),
+        ActError::TimedOut(_) => json!({
+            "verb": failure.verb,
+            "reason": failure.error.to_string(),
+            "deadlineMs": call(failure).deadline_ms,
+        }),
         error => json!({ "verb": failure.verb, "reason": error.to_string() }),
     }
 }

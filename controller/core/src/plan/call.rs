@@ -1,0 +1,127 @@
+//! An act as it is told to whoever asks what was called: with what, and for how long.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{Act, Binding, ContainerSpec};
+
+/// What a failed run left must not hold up the next one for longer.
+const EVIDENCE: Duration = Duration::from_secs(5);
+
+/// Deadlines by the weight of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deadlines {
+    /// For calls that an engine answers at once (`ARGUS_TIMEOUT_QUICK`).
+    pub quick: Duration,
+    /// No call but a pull or a build takes longer (`ARGUS_TIMEOUT_HEAVY`).
+    pub heavy: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            quick: Duration::from_secs(10),
+            heavy: Duration::from_secs(120),
+        }
+    }
+}
+
+impl Deadlines {
+    /// The deadline of an act; `None` for pulls and builds, whose backend watches for progress instead.
+    pub fn of(&self, act: &Act) -> Option<Duration> {
+        let medium = Duration::from_secs(30).clamp(self.quick.min(self.heavy), self.heavy);
+        match act {
+            Act::PullImage { .. } | Act::BuildImage(_) => None,
+            // A restart waits for it.
+            Act::KeepEvidence { .. } => Some(EVIDENCE),
+            Act::CreateContainer { .. }
+            | Act::StartContainer { .. }
+            | Act::CreateNetwork { .. }
+            | Act::RemoveNetwork { .. }
+            | Act::ConnectNetwork { .. }
+            | Act::DisconnectNetwork { .. } => Some(medium),
+            Act::StopContainer { grace, .. } => Some(*grace + Duration::from_secs(10)),
+            Act::RemoveContainer { .. } => Some(medium * 2),
+            Act::CreateVolume { .. }
+            | Act::RemoveVolume { .. }
+            | Act::UnpauseContainer { .. }
+            | Act::PlaceFile { .. }
+            | Act::RenameContainer { .. } => Some(self.quick),
+        }
+    }
+}
+
+impl Act {
+    /// What it is done with, in names and numbers: values of variables, contents of files, commands and labels stay out, for they may hold
+    /// what is nobody's business.
+    pub fn arguments(&self) -> Map<String, Value> {
+        let told = match self {
+            Self::CreateNetwork { name, .. }
+            | Self::CreateVolume { name, .. }
+            | Self::RemoveVolume { name } => {
+                json!({ "name": name })
+            }
+            Self::RemoveNetwork { id, name } => json!({ "id": id, "name": name }),
+            Self::PullImage { reference } => json!({ "image": reference }),
+            Self::BuildImage(build) => json!({
+                "tag": build.tag,
+                "context": build.context,
+                "dockerfile": build.dockerfile,
+                "buildArgs": build.args.keys().collect::<Vec<_>>(),
+            }),
+            Self::CreateContainer { name, spec } => {
+                let mut told = container(spec);
+                told.insert("name".to_owned(), json!(name));
+                return told;
+            }
+            Self::StartContainer { id } | Self::UnpauseContainer { id } => json!({ "container": id }),
+            Self::StopContainer { id, grace } => json!({ "container": id, "graceSeconds": grace.as_secs() }),
+            Self::RenameContainer { id, to } => json!({ "container": id, "to": to }),
+            Self::RemoveContainer { id, name } => json!({ "container": id, "name": name }),
+            Self::KeepEvidence { id, number, .. } => json!({ "container": id, "run": number }),
+            Self::PlaceFile { id, file } => json!({ "container": id, "path": file.path }),
+            Self::ConnectNetwork {
+                network,
+                container,
+                aliases,
+            } => json!({ "network": network, "container": container, "aliases": aliases }),
+            Self::DisconnectNetwork { network, container } => {
+                json!({ "network": network, "container": container })
+            }
+        };
+        match told {
+            Value::Object(told) => told,
+            _ => Map::new(),
+        }
+    }
+}
+
+fn container(spec: &ContainerSpec) -> Map<String, Value> {
+    let port = |binding: &Binding| {
+        let Binding {
+            address,
+            host,
+            container,
+            protocol,
+        } = binding;
+        format!("{address}:{host}->{container}/{protocol}")
+    };
+    let told = json!({
+        "image": spec.image,
+        "network": spec.network,
+        "aliases": spec.aliases,
+        "ports": spec.bindings.iter().map(port).collect::<Vec<_>>(),
+        "environment": spec.environment.keys().collect::<Vec<_>>(),
+        "mounts": spec.mounts.len(),
+        "memory": spec.memory,
+        "nanoCpus": spec.nano_cpus,
+    });
+    match told {
+        Value::Object(mut told) => {
+            told.retain(|_, value| !value.is_null());
+            told
+        }
+        _ => Map::new(),
+    }
+}

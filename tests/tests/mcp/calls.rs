@@ -1,0 +1,183 @@
+//! What was called before an error is told on every surface to who asks for it, and to nobody else.
+
+use argus_tests::stage::LIMIT;
+use argus_tests::{Controller, RunOptions, http};
+use serde_json::{Value, json};
+
+use crate::agent::{Over, Stage, error, told};
+
+const SECRET: &str = "hunter2-of-calls";
+
+/// One that crashes, and one whose registry is nowhere.
+fn spec(name: &str) -> String {
+    format!(
+        r#"version: "1"
+project: {{ name: {name} }}
+resilience:
+  container: {{ maxRestarts: 0 }}
+services:
+  api:
+    image: busybox:local
+    command: ["sh", "-c", "echo $TOKEN_OF_IT >&2; exit 3"]
+    environment: {{ TOKEN_OF_IT: {SECRET} }}
+    container: {{ name: {name}-api }}
+  web:
+    image: 127.0.0.1:1/nowhere/web:1
+    environment: {{ TOKEN_OF_IT: {SECRET} }}
+    container: {{ name: {name}-web }}
+"#
+    )
+}
+
+/// The errors of a status, by their service.
+fn errors(status: &Value) -> Vec<&Value> {
+    let of = |service: &str| {
+        let all = status["errors"].as_array().expect("errors");
+        let found = all.iter().find(|error| error["service"] == service);
+        found.unwrap_or_else(|| panic!("no error of {service}: {status:#}"))
+    };
+    vec![of("api"), of("web")]
+}
+
+/// Whether both have failed for good or are tried again.
+fn failed(argus: &Controller<'_>, env: &str) -> Value {
+    argus.wait_status(env, LIMIT, "both have failed", |status| {
+        let has = |service: &str| {
+            let all = status["errors"].as_array().into_iter().flatten();
+            all.into_iter().any(|error| error["service"] == service)
+        };
+        has("api") && has("web")
+    })
+}
+
+/// Each call with all that is asked of it.
+fn checked(error: &Value) -> &Vec<Value> {
+    let calls = error["debug"].as_array();
+    let calls = calls.unwrap_or_else(|| panic!("nothing is told of {error:#}"));
+    assert!(!calls.is_empty(), "{error:#}");
+    for call in calls {
+        assert!(
+            call["operation"].is_string() && call["arguments"].is_object(),
+            "{call:#}"
+        );
+        assert!(call["attempt"].as_u64() >= Some(1), "{call:#}");
+    }
+    assert!(!error.to_string().contains(SECRET), "{error:#}");
+    calls
+}
+
+#[test]
+fn what_was_called_is_told_on_every_surface_to_who_asks() {
+    let stage = Stage::start();
+    stage.argus.write_spec("e2e.yaml", &spec("calls"));
+    let status = failed(&stage.argus, "calls");
+    assert!(!status.to_string().contains("\"debug\""), "{status:#}");
+
+    let socket = stage.argus.state.join("private/argus.sock");
+    let get = |path: &str| {
+        let path = format!("/api/v1/environments/{path}");
+        http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("an answer")
+    };
+    let plain = get("calls").json();
+    assert!(!plain.to_string().contains("\"debug\""), "{plain:#}");
+    let asked = get("calls?debug=true").json();
+    let [api, web] = errors(&asked)[..] else {
+        unreachable!()
+    };
+    let run = &checked(api)[0];
+    assert_eq!(run["operation"], "run-container", "{run:#}");
+    assert_eq!(run["arguments"]["image"], "busybox:local", "{run:#}");
+    let pull = &checked(web)[0];
+    let verb = web["stage"].as_str().expect("a stage");
+    assert_eq!(pull["operation"], verb, "{pull:#}");
+    assert_eq!(
+        pull["arguments"]["image"], "127.0.0.1:1/nowhere/web:1",
+        "{pull:#}"
+    );
+    let cause = pull["causes"][0].as_str().expect("a cause");
+    assert!(cause.contains("127.0.0.1:1"), "{cause}");
+
+    // The same words by a command, and to an agent.
+    let told_by_command = stage.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
+    let by_command: Value = serde_json::from_slice(&told_by_command.stdout).expect("JSON");
+    assert_eq!(errors(&by_command)[0]["debug"], api["debug"]);
+    let words = stage.argus.cli(&["describe", "calls", "--debug"]);
+    let words = String::from_utf8_lossy(&words.stdout).into_owned();
+    assert!(
+        words.contains("called: run-container") && words.contains("called: pull-image"),
+        "{words}"
+    );
+    let one = json!({ "environment": "calls", "detail": "full", "debug": true });
+    for over in [Over::Stdio, Over::Http] {
+        let result = stage.call(over, "argus_status", &one);
+        let full = &told(&result)["full"][0];
+        assert_eq!(errors(full)[0]["debug"], api["debug"], "{over:?}");
+        checked(&told(&result)["environments"][0]["problem"]);
+        let texts = result["content"].to_string();
+        assert!(texts.contains("called: run-container"), "{texts}");
+    }
+    let quiet = stage.call(
+        Over::Http,
+        "argus_status",
+        &json!({ "environment": "calls", "detail": "full" }),
+    );
+    assert!(!quiet.to_string().contains("\"debug\""), "{quiet:#}");
+
+    // A refusal tells what was refused.
+    let refused = get("nobody?tail=3&debug=true");
+    assert_eq!(refused.status, 404, "{refused:?}");
+    let call = &checked(&refused.json())[0].clone();
+    assert_eq!(call["operation"], "GET /api/v1/environments/nobody", "{call:#}");
+    assert_eq!(call["arguments"], json!({ "tail": "3" }), "{call:#}");
+    let result = stage.call(
+        Over::Stdio,
+        "argus_retry",
+        &json!({ "environment": "nobody", "debug": true }),
+    );
+    let call = &checked(error(&result))[0];
+    assert_eq!(
+        (&call["operation"], &call["arguments"]),
+        (&json!("argus_retry"), &json!({ "environment": "nobody" }))
+    );
+    let output = stage.argus.cli(&["retry", "nobody", "-o", "json", "--debug"]);
+    let said: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    let call = &checked(&said)[0];
+    assert_eq!(
+        (&call["operation"], &call["arguments"]["environments"]),
+        (&json!("argus retry"), &json!("nobody"))
+    );
+    for wrong in ["calls?debug=perhaps", "calls?debug=2"] {
+        assert_eq!(get(wrong).status, 400, "{wrong}");
+    }
+    let wrong = stage.call(Over::Stdio, "argus_status", &json!({ "debug": "perhaps" }));
+    assert_eq!(error(&wrong)["code"], "PREREQ_MISSING", "{wrong:#}");
+
+    // What is well again is told no more.
+    stage.argus.remove_spec("e2e.yaml");
+    stage.argus.wait_until(LIMIT, "its files are gone", || {
+        let left = ["json", "env", "debug"]
+            .map(|ending| stage.argus.state.join(format!("environments/calls.{ending}")));
+        (!left.iter().any(|path| path.exists())).then_some(())
+    });
+}
+
+#[test]
+fn with_argus_debug_every_error_tells_what_was_called_even_in_the_files() {
+    let options = RunOptions {
+        env: vec![("ARGUS_DEBUG".to_owned(), "1".to_owned())],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(argus_tests::stage::engine(), options);
+    argus.write_spec("e2e.yaml", &spec("calls-on"));
+    let status = failed(&argus, "calls-on");
+    for error in errors(&status) {
+        checked(error);
+    }
+    let schema = argus.cli(&["schema", "status"]);
+    let schema: Value = serde_json::from_slice(&schema.stdout).expect("a schema");
+    jsonschema::validate(&schema, &status).expect("the file is as its schema says");
+    let socket = argus.state.join("private/argus.sock");
+    let path = "/api/v1/environments/nobody";
+    let refused = http::request(&socket, "GET", path, "application/json", b"", LIMIT).expect("an answer");
+    checked(&refused.json());
+}

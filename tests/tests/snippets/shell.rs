@@ -1,0 +1,120 @@
+//! The shell of who reads a page: in a folder of its own, beside a private engine, with `argus` on its path.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use argus_tests::stage::LIMIT;
+use argus_tests::{PrivateEngine, binary, wait};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A shell, and the folder it is in.
+pub(crate) struct Shell<'e> {
+    pub(crate) engine: &'e PrivateEngine,
+    pub(crate) home: PathBuf,
+    /// Variables that its reader has exported.
+    pub(crate) exported: Vec<(&'static str, PathBuf)>,
+}
+
+impl<'e> Shell<'e> {
+    /// In an empty folder.
+    pub(crate) fn at(engine: &'e PrivateEngine, name: &str) -> Self {
+        Self {
+            engine,
+            home: engine.scratch(name),
+            exported: Vec::new(),
+        }
+    }
+
+    /// An editor that changes the file it is given with this script of `sed`, or makes it from `new`.
+    pub(crate) fn editor(&self, script: &str, new: &str) {
+        fs::write(self.home.join("new.yaml"), new).expect("a file");
+        let text = format!(
+            "#!/bin/sh\nif [ -e \"$1\" ]; then sed -i '{script}' \"$1\"; else cp new.yaml \"$1\"; fi\n"
+        );
+        let path = self.home.join("editor");
+        fs::write(&path, text).expect("a program");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program can be run");
+    }
+
+    /// A line, as it is typed.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = self.engine.command_in_netns("sh");
+        let programs = binary::argus()
+            .parent()
+            .map(Path::to_path_buf)
+            .unwrap_or_default();
+        let path = std::env::var("PATH").unwrap_or_default();
+        command
+            .args(["-c", line])
+            .current_dir(&self.home)
+            .stdin(Stdio::null());
+        command
+            // What a page installs goes before.
+            .env(
+                "PATH",
+                format!(
+                    "{}:{}:{path}",
+                    self.home.join("bin").display(),
+                    programs.display()
+                ),
+            )
+            .env("DOCKER_HOST", self.engine.host())
+            .env("EDITOR", "./editor")
+            .env("NO_COLOR", "1")
+            .env_remove("DOCKER_CONTEXT");
+        command.envs(self.exported.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a line of a page; what it printed.
+    pub(crate) fn run(&self, line: &str) -> String {
+        self.run_to(line, 0)
+    }
+
+    /// Runs a line that ends with this exit code; what it printed.
+    pub(crate) fn run_to(&self, line: &str, code: i32) -> String {
+        let done = self.command(line).output().expect("a shell runs");
+        assert_eq!(done.status.code(), Some(code), "`{line}`: {done:?}");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    }
+
+    /// `argus run` with what comes after it, as in a second terminal.
+    pub(crate) fn beside(&self, line: &str) -> Beside {
+        let log = fs::File::create(self.home.join("second-terminal.log")).expect("a file");
+        let mut command = self.command(&format!("exec {line}"));
+        let other = log.try_clone().expect("a second handle");
+        let child = command.stdout(other).stderr(log).spawn();
+        let beside = Beside(child.expect("argus runs"));
+        // Who reads goes on when it says that it runs.
+        let state = self.exported.iter().find(|(name, _)| *name == "ARGUS_STATE");
+        let state = state.map_or_else(|| self.home.join(".argus"), |(_, path)| path.clone());
+        let socket = state.join("private/argus.sock");
+        wait::until(LIMIT, "the controller serves", || {
+            UnixStream::connect(&socket).ok()
+        });
+        beside
+    }
+}
+
+/// What runs in a second terminal; it is killed when its reader goes away.
+pub(crate) struct Beside(Child);
+
+impl Beside {
+    /// Ctrl-C, and the clean end that follows.
+    pub(crate) fn stop(mut self) {
+        kill_process(Pid::from_child(&self.0), Signal::INT).expect("our own child takes a signal");
+        let child = &mut self.0;
+        let ended = wait::until(LIMIT, "it ends", || child.try_wait().expect("our own child"));
+        assert_eq!(ended.code(), Some(0), "Ctrl-C is a clean end");
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}

@@ -1,0 +1,229 @@
+//! An upgrade, and the way back from it, as the page for operators has them: with another program on the same state folder.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use argus_reconciler::history::line;
+use argus_tests::stage::{LIMIT, incarnations, text};
+use argus_tests::{Controller, PrivateEngine, wait};
+use serde_json::Value;
+
+use crate::pages::engine;
+use crate::shell::{Beside, Shell};
+use crate::tour;
+
+const SPEC: &str = r#"version: "1"
+project: { name: shop }
+services:
+  store:
+    image: busybox:1
+    container: { name: shop-store }
+  web:
+    image: busybox:1
+    dependsOn: [store, payments]
+    command: ["httpd", "-f", "-p", "8080"]
+    container:
+      name: shop-web
+      ports: ["18240:8080"]
+      healthcheck: { type: tcp, port: 8080, interval: 500ms, timeout: 2s, retries: 20 }
+mocks:
+  payments: { port: 18241, containerPort: 8080, routes: [{ method: GET, path: /, response: { body: paid } }] }
+"#;
+/// A test runs in it, before and after.
+const TESTED: &str = "version: \"1\"\nproject: { name: tested }\nservices:\n  app: { image: \"busybox:1\", container: { name: tested-app } }\n";
+
+/// A machine that runs Argus as a service.
+struct Host<'e> {
+    engine: &'e PrivateEngine,
+    shell: Shell<'e>,
+    service: RefCell<Option<Beside>>,
+}
+
+type Runs = BTreeMap<String, (String, String)>;
+
+impl<'e> Host<'e> {
+    fn start(engine: &'e PrivateEngine) -> Self {
+        let mut shell = Shell::at(engine, "host");
+        let specs = shell.home.join("etc");
+        let state = shell.home.join("state");
+        for (name, spec) in [("shop", SPEC), ("tested", TESTED)] {
+            let file = specs.join(format!("{name}.e2e.yaml"));
+            fs::create_dir_all(&specs).expect("a folder");
+            fs::write(file, spec).expect("a file");
+        }
+        shell.exported = vec![("ARGUS_SPECS", specs), ("ARGUS_STATE", state)];
+        let host = Self {
+            engine,
+            shell,
+            service: RefCell::new(None),
+        };
+        host.restart();
+        host.shell.run("argus wait shop tested --for ready --timeout 1m");
+        host.shell.run("argus test begin tested --case long --ttl 10m");
+        host
+    }
+
+    fn stop(&self) {
+        if let Some(service) = self.service.take() {
+            service.stop();
+        }
+    }
+
+    /// `systemctl restart argus`.
+    fn restart(&self) {
+        self.stop();
+        self.service.replace(Some(self.shell.beside("argus run")));
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.shell.home.join("state").join(name)
+    }
+
+    fn status(&self, environment: &str) -> Value {
+        json(&self.state(&format!("environments/{environment}.json")))
+    }
+
+    /// Which run of which container each service is.
+    fn runs(&self) -> Runs {
+        let mut all = incarnations(self.engine, "shop");
+        all.extend(incarnations(self.engine, "tested"));
+        all
+    }
+
+    /// The number of the last record of the journal.
+    fn records(&self) -> u64 {
+        let journal = fs::read_to_string(self.state("private/journal.jsonl")).expect("a journal");
+        let last: Value = serde_json::from_str(journal.lines().last().expect("records")).expect("a record");
+        last["seq"].as_u64().expect("a number")
+    }
+
+    /// Until all is as it shall be again, the mock under the program that runs now.
+    fn settled(&self, what: &str, mock: impl Fn(&str) -> bool) {
+        wait::until(LIMIT, what, || {
+            let status = self.status("shop");
+            let image = text(&Controller::service(&status, "payments")["image"]);
+            (status["phase"] == "Ready" && mock(&image)).then_some(())
+        });
+    }
+
+    fn mock(&self) -> String {
+        text(&Controller::service(&self.status("shop"), "payments")["image"])
+    }
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).expect("a document")).expect("a whole document")
+}
+
+/// All but the mock, which runs the program that was replaced.
+fn services(runs: &Runs) -> Vec<&(String, String)> {
+    let services = ["shop-store", "shop-web", "tested-app"];
+    services.iter().map(|name| &runs[*name]).collect()
+}
+
+#[test]
+fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
+    let engine = engine();
+    let host = Host::start(&engine);
+    let (before, revision, mock) = (host.runs(), host.status("shop")["revision"].clone(), host.mock());
+    let who = || json(&host.state("controller.json"))["controller"].clone();
+    let token = || fs::read(host.state("private/token")).expect("a token");
+    let (controller, secret, records) = (who(), token(), host.records());
+
+    tour::go(&host.shell, "docs/operations.md", &mut |line| {
+        match line {
+            // Another version: the same program, and more of it. `cp` writes it, for who writes a program cannot start it.
+            install if install.starts_with("install ") => {
+                host.shell
+                    .run("mkdir bin && cp \"$(command -v argus)\" bin/new && echo newer >> bin/new && mv bin/new bin/argus");
+            }
+            "systemctl restart argus" => host.restart(),
+            "argus plan" => {
+                // Nor does it foresee that mocks will run the new program.
+                let told = host.shell.run(line);
+                assert!(
+                    told.contains("shop: nothing to do") && told.contains("tested: nothing to do"),
+                    "{told}"
+                );
+            }
+            _ => return false,
+        }
+        true
+    });
+    host.settled("the mock runs the new program", |image| image != mock);
+    assert_eq!(
+        services(&before),
+        services(&host.runs()),
+        "services are the same processes"
+    );
+    assert_ne!(before["shop-mock-payments"], host.runs()["shop-mock-payments"]);
+    assert_eq!(
+        revision,
+        host.status("shop")["revision"],
+        "it is no other revision"
+    );
+    assert_eq!(
+        (controller.clone(), secret.clone()),
+        (who(), token()),
+        "it is the same controller"
+    );
+    assert!(host.records() > records, "the journal goes on");
+    assert_eq!(
+        host.shell.run("argus incidents -o name"),
+        "",
+        "nothing went wrong"
+    );
+    let dead = host.shell.run("argus reclaim --dry-run -o json");
+    let dead: Value = serde_json::from_str(&dead).expect("JSON");
+    assert_eq!(
+        dead["images"][0]["builtAs"], mock,
+        "the old program's image can go: {dead:#}"
+    );
+    host.shell.run("argus test end tested --case long");
+
+    // Back, and what the newer one wrote is of formats that the older one does not know.
+    host.shell.run("argus test begin tested --case later --ttl 10m");
+    host.shell.run("argus fork tested spare");
+    host.shell.run("argus wait spare --for ready --timeout 1m");
+    assert!(engine.inspect("tested-app-spare").is_some(), "it runs beside");
+    host.stop();
+    fs::remove_file(host.shell.home.join("bin/argus")).expect("the newer program");
+    let memory = line::sealed("{\"schemaVersion\":2,\"shape\":\"another\"}");
+    fs::write(host.state("private/memory.json"), &memory).expect("a file");
+    let record = line::sealed(&format!(
+        "{{\"v\":2,\"seq\":{},\"kind\":\"another\"}}",
+        host.records() + 1
+    ));
+    let journal = host.state("private/journal.jsonl");
+    let whole = fs::read_to_string(&journal).expect("a journal") + &record + "\n";
+    fs::write(&journal, whole).expect("a journal");
+    host.restart();
+    host.settled("the mock runs the old program", |image| image == mock);
+    wait::until(LIMIT, "the fork goes, which stands in no file", || {
+        engine.inspect("tested-app-spare").is_none().then_some(())
+    });
+    assert_eq!(
+        services(&before),
+        services(&host.runs()),
+        "services are the same processes"
+    );
+    assert_eq!(
+        (controller, secret),
+        (who(), token()),
+        "it is the same controller"
+    );
+    let aside = fs::read_dir(host.state("private")).expect("a folder").flatten();
+    let aside: Vec<PathBuf> = aside
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().contains("memory.json.corrupt-"))
+        .collect();
+    let [aside] = &aside[..] else {
+        panic!("one is put aside: {aside:?}")
+    };
+    assert_eq!(fs::read_to_string(aside).expect("a file"), memory, "as it was");
+    assert_ne!(host.shell.run("argus incidents -o name"), "", "it is told");
+    host.shell.run_to("argus test end tested --case later", 1);
+    host.stop();
+}
