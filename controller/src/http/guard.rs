@@ -109,7 +109,7 @@ impl Guard {
 }
 
 /// What containers wrote lies in private files, and is private here.
-fn is_private(path: &str) -> bool {
+pub(super) fn is_private(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     matches!(
         parts.as_slice(),
@@ -211,7 +211,10 @@ mod tests {
         for private in [
             "services/api/logs",
             "services/api/evidence",
+            "services/api/why",
             "mocks/api/requests",
+            "logs",
+            "evidence",
             "why",
         ] {
             let path = format!("/api/v1/environments/shop/{private}");

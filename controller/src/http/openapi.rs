@@ -7,6 +7,8 @@ use axum::Json;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::guard::is_private;
+
 /// One thing that can be asked.
 pub(super) struct Operation {
     pub(super) method: &'static str,
@@ -102,7 +104,7 @@ fn described() -> Value {
         "info": {
             "title": "Argus",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Reading is open on loopback. Changes, logs and evidence need the bearer token in `private/token` of the state directory, or the unix socket `private/argus.sock`.",
+            "description": "Reading is open on loopback. Changes, and what tells what containers wrote or what is to be done to them, need the bearer token in `private/token` of the state directory, or the unix socket `private/argus.sock`.",
         },
         "paths": paths,
         "components": {
@@ -143,6 +145,8 @@ impl Operation {
         });
         if self.method == "post" {
             described["requestBody"] = json!({ "content": { JSON: { "schema": { "type": "object" } } } });
+        }
+        if self.method == "post" || is_private(self.path) {
             described["security"] = json!([{ "token": [] }]);
         }
         described

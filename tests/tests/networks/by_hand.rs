@@ -1,5 +1,6 @@
 //! `argus network --verify`: a look that a person asks for, with or without a controller.
 
+use argus_tests::http;
 use argus_tests::stage::LIMIT;
 
 use crate::stage::{BARE, controller, engine, helpers, links, network, shop};
@@ -17,6 +18,16 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
         "{told:#}"
     );
     assert_eq!((code, &told["verified"]), (Some(0), &true.into()), "{told:#}");
+    assert_eq!(helpers(engine, "bare"), 0, "a helper leaves nothing");
+
+    // The same over HTTP, by the controller itself.
+    let (socket, path) = (
+        argus.state.join("private/argus.sock"),
+        "/api/v1/environments/bare/network",
+    );
+    let seen = http::request(&socket, "POST", path, "application/json", b"{}", LIMIT).expect("an answer");
+    assert_eq!(links(&seen.json()), links(&told), "{seen:?}");
+    assert_eq!(seen.json()["verified"], true, "{seen:?}");
     assert_eq!(helpers(engine, "bare"), 0, "a helper leaves nothing");
 
     // Without a controller, and with somebody who is not there.
