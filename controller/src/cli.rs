@@ -166,10 +166,13 @@ pub(crate) fn main() -> ExitCode {
     };
     cli.options.color.choose();
     // Settings that cannot be read are told by the command itself.
-    if let Ok(settings) = Settings::resolve(&cli.options, &SpecOptions::default())
-        && settings.debug
+    if cli.options.debug
+        && let Ok(settings) = Settings::resolve(&cli.options, &SpecOptions::default())
     {
-        debug::ask(StateDir::at(settings.state), asked::command(&matches));
+        debug::ask(
+            StateDir::at(settings.state),
+            asked::command(&matches, &Cli::command()),
+        );
     }
     let json = cli.verb.wants_json();
     match carry_out(cli) {

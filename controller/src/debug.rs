@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use argus_core::ident::EnvName;
-use argus_crds::error::Call;
+use argus_core::secrets::{BLACK, is_secret};
+use argus_crds::error::{Call, StructuredError};
 use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::state::StateDir;
 use serde_json::{Map, Value, json};
@@ -22,6 +23,10 @@ struct Asked {
 
 /// Longer texts are documents, and no arguments to be told again.
 const LONGEST: usize = 200;
+/// Arguments in which people write what they like.
+const WORDS: [&str; 3] = ["content", "reason", "case"];
+/// So many arguments are told.
+const MOST: usize = 50;
 
 /// From here on this process tells of each error what was called; `command` is what it was started with.
 pub(crate) fn ask(state: StateDir, command: Call) {
@@ -29,15 +34,29 @@ pub(crate) fn ask(state: StateDir, command: Call) {
     drop(ASKED.set(Asked { state, command }));
 }
 
-/// The command itself, where that was asked for.
-pub(crate) fn command() -> Option<Call> {
-    ASKED.get().map(|asked| asked.command.clone())
+/// What led to an error that ends a command: the command itself, and what is kept of the error; nothing unless that was asked for.
+pub(crate) fn led_to(error: &StructuredError) -> Vec<Call> {
+    let Some(asked) = ASKED.get() else {
+        return Vec::new();
+    };
+    let env = error
+        .environment
+        .as_deref()
+        .and_then(|env| EnvName::new(env).ok());
+    let kept = env.zip(error.error_id.as_ref());
+    let kept = kept.and_then(|(env, id)| kept_of(&asked.state, &env).remove(id));
+    let known = if error.debug.is_empty() {
+        kept.unwrap_or_default()
+    } else {
+        error.debug.clone()
+    };
+    [asked.command.clone()].into_iter().chain(known).collect()
 }
 
 /// An answer of a command as it goes out.
 pub(crate) fn answered(answer: Value) -> Value {
     match ASKED.get() {
-        Some(asked) => told(|env| kept(&asked.state, env), answer).0,
+        Some(asked) => told(|env| kept_of(&asked.state, env), answer).0,
         None => answer,
     }
 }
@@ -51,7 +70,7 @@ pub(crate) fn shown(mut status: EnvironmentStatus) -> EnvironmentStatus {
     status
 }
 
-fn kept(state: &StateDir, env: &EnvName) -> Calls {
+fn kept_of(state: &StateDir, env: &EnvName) -> Calls {
     peek(&state.debug(env.as_str()))
 }
 
@@ -107,21 +126,32 @@ impl<F: Fn(&EnvName) -> Calls> Teller<F> {
     }
 }
 
-/// Arguments as they may be told: a document is told by its size.
-pub(crate) fn tame(arguments: Map<String, Value>) -> Map<String, Value> {
-    let tamed = |(name, value)| (name, tamed(value));
-    arguments.into_iter().map(tamed).collect()
+/// Arguments as they may be told: what is called a secret is black, and what is no name, number or path is told by its size.
+pub(crate) fn tame(arguments: impl IntoIterator<Item = (String, Value)>) -> Map<String, Value> {
+    let tamed = |(name, value): (String, Value)| {
+        let value = if is_secret(&name) {
+            Value::from(BLACK)
+        } else {
+            tamed(value, WORDS.contains(&name.as_str()))
+        };
+        (name, value)
+    };
+    arguments.into_iter().take(MOST).map(tamed).collect()
 }
 
-fn tamed(value: Value) -> Value {
+fn tamed(value: Value, is_prose: bool) -> Value {
     match value {
-        Value::String(text) if text.len() > LONGEST || text.contains('\n') => {
-            Value::String(format!("({} bytes)", text.len()))
-        }
-        Value::Array(items) => items.into_iter().map(tamed).collect(),
+        Value::String(text) if is_prose || !is_name(&text) => Value::from(format!("({} bytes)", text.len())),
+        Value::Array(items) => items.into_iter().map(|item| tamed(item, is_prose)).collect(),
         Value::Object(fields) => Value::Object(tame(fields)),
         plain @ (Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
     }
+}
+
+/// Names, numbers, paths and addresses are made of such.
+fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-/:,+".contains(c);
+    text.len() <= LONGEST && text.chars().all(fits)
 }
 
 /// A call in a line.
@@ -143,7 +173,10 @@ pub(crate) fn line(call: &Call) -> String {
     let Call {
         operation, attempt, ..
     } = call;
-    format!("{operation}{arguments}, attempt {attempt}{deadline}{causes}")
+    let line = format!("{operation}{arguments}, attempt {attempt}{deadline}{causes}");
+    // What a container wrote must neither move the cursor nor begin a line that looks like ours.
+    let tame = |c: char| if c.is_control() { ' ' } else { c };
+    line.chars().map(tame).collect()
 }
 
 #[cfg(test)]
@@ -189,11 +222,16 @@ mod tests {
             text,
             "start-container, attempt 3, deadline 30s: no answer within 30 s"
         );
-        let given = json!({ "environment": "shop", "content": "project:\n  name: shop\n", "tail": 3, "all": ["a", "b\nc"] });
-        let tamed = tame(given.as_object().cloned().unwrap());
-        assert_eq!(
-            Value::Object(tamed),
-            json!({ "environment": "shop", "content": "(22 bytes)", "tail": 3, "all": ["a", "(3 bytes)"] })
-        );
+        let given = json!({
+            "environment": "shop", "content": "version", "tail": 3, "all": ["a/b:1", "b\nc"], "apiToken": "x",
+            "host": "tcp://ann:pw@here", "debug": true,
+        });
+        let wanted = json!({
+            "environment": "shop", "content": "(7 bytes)", "tail": 3, "all": ["a/b:1", "(3 bytes)"], "apiToken": "[redacted]",
+            "host": "(17 bytes)", "debug": true,
+        });
+        assert_eq!(Value::Object(tame(given.as_object().cloned().unwrap())), wanted);
+        let rude = call("probe").came_to(["\u{1b}[2J\nhint: rm -rf /".to_owned()]);
+        assert!(!line(&rude).contains(char::is_control), "{}", line(&rude));
     }
 }

@@ -126,8 +126,9 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .fallback(problem::nowhere)
         .method_not_allowed_fallback(problem::not_so)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(middleware::from_fn(debug::ask))
         .layer(middleware::from_fn_with_state(guard, guard::check))
-        .layer(middleware::from_fn_with_state(surface.clone(), debug::layer))
+        .layer(middleware::from_fn_with_state(surface.clone(), debug::tell))
         .layer(middleware::from_fn_with_state(
             traffic.unwrap_or_default(),
             Traffic::count,

@@ -179,7 +179,6 @@ struct File {
     log_format: Option<LogFormat>,
     listen: Option<Listen>,
     no_helpers: bool,
-    debug: bool,
 }
 
 /// What holds.
@@ -239,7 +238,7 @@ impl Settings {
             allow_mount: mounts,
             listen: file.listen.unwrap_or_default().address(),
             helpers: !(options.no_helpers || file.no_helpers),
-            debug: options.debug || file.debug,
+            debug: options.debug,
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
         })
     }

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use argus_core::ident::EnvName;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Call, Code, StructuredError};
 use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::history::Feed;
 use argus_reconciler::state::StateDir;
 use argus_reconciler::{Command, CommandError, Handle};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::cli::{status, tell};
+use crate::debug;
 use crate::exit::Failure;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -198,6 +200,16 @@ impl Surface {
                 .unwrap_or_default(),
             At::There => status::peek(&self.state.debug(env.as_str())),
         }
+    }
+
+    /// An answer in which every error tells what was called, and all of these; an answer whose files do not answer is told as it is.
+    pub(crate) async fn with_calls(&self, answer: Value) -> (Value, Vec<Call>) {
+        if self.own().is_some() {
+            return debug::told(|env| self.calls(env), answer);
+        }
+        let plain = answer.clone();
+        let told = self.read(move |surface| Ok(debug::told(|env| surface.calls(env), answer)));
+        told.await.unwrap_or((plain, Vec::new()))
     }
 
     /// The status of an environment that has to be there, for those who answer others as well: files are looked at aside.

@@ -115,9 +115,11 @@ impl Written {
             // What is neither a file nor a link to one may never end.
             if is_status(&path)
                 && path.is_file()
-                && let Ok(text) = std::fs::read_to_string(&path)
+                && let Ok(bytes) = std::fs::read(&path)
             {
-                self.files.insert(path, text);
+                // What is no text is not what is to stand there, and is replaced or removed.
+                self.files
+                    .insert(path, String::from_utf8_lossy(&bytes).into_owned());
             }
         }
         if dir.controller_json().is_file()
@@ -135,10 +137,14 @@ impl Written {
             let json = dir.environments().join(format!("{env}.json"));
             let ports = dir.environments().join(format!("{env}.env"));
             let files = view.environment(&env, outlook, self.files.get(&json).map(String::as_str));
-            // Whoever reads of an error finds what was called.
+            // Whoever reads of an error finds what was called; a status does not wait for that.
             if let Some(debug) = files.debug {
                 let path = dir.debug(env.as_str());
-                texts.push((path.clone(), debug));
+                if let Err(error) = self.put(&path, debug.clone()) {
+                    tracing::warn!(%error, path = %path.display(), "cannot write what was called");
+                    // Not again before there is something else to say.
+                    self.files.insert(path.clone(), debug);
+                }
                 there.insert(path);
             }
             texts.extend([(json.clone(), files.json), (ports.clone(), files.env)]);
@@ -163,6 +169,9 @@ impl Written {
                 match std::fs::remove_file(&path) {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) if path.extension().is_some_and(|ext| ext == "debug") => {
+                        tracing::warn!(%error, path = %path.display(), "cannot remove what was called");
+                    }
                     Err(error) => return Err(error),
                 }
                 self.files.remove(&path);

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
+use argus_crds::error::StructuredError;
 use argus_crds::status::{Health, Phase, ServiceState, Truth};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -72,12 +73,8 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     for hint in hint.into_iter().chain(hints(&error)).take(3) {
         note(&format!("{} {hint}", cyan("hint:")));
     }
-    let made = debug::command();
-    for call in made
-        .iter()
-        .flat_map(|made| [made].into_iter().chain(&error.debug))
-    {
-        note(&format!("{} {}", cyan("called:"), debug::line(call)));
+    for call in debug::led_to(&error) {
+        note(&format!("{} {}", cyan("called:"), debug::line(&call)));
     }
     exit
 }
@@ -85,10 +82,8 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
 /// A failure for programs: the one type of error.
 pub(crate) fn as_text(failure: Failure) -> String {
     let error = failure.into_error();
-    let error = match debug::command() {
-        Some(made) => error.called(made),
-        None => error,
-    };
+    let debug = debug::led_to(&error);
+    let error = StructuredError { debug, ..error };
     serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
 }
 

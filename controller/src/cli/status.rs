@@ -15,6 +15,8 @@ use super::output::note;
 use crate::exit::{Exit, Failure};
 use crate::http::client;
 
+/// No file of a controller is larger.
+const LARGEST: u64 = 256 << 20;
 /// What to do about an environment that is not known.
 pub(crate) const LIST: &str = "`argus get` lists the environments";
 
@@ -86,8 +88,12 @@ pub(crate) fn listed<T: std::fmt::Display>(names: &[T]) -> String {
 
 /// A private file of the controller; as if there was none where another user's state is private.
 pub(crate) fn peek<T: Default + DeserializeOwned>(path: &Path) -> T {
-    std::fs::read(path)
-        .ok()
+    let about = std::fs::metadata(path).ok();
+    // What is no file may never end, and is none of the controller's.
+    let is_ours = about.is_some_and(|about| about.is_file() && about.len() <= LARGEST);
+    is_ours
+        .then(|| std::fs::read(path).ok())
+        .flatten()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default()
 }

@@ -1,56 +1,68 @@
 //! `?debug=true`: every error of an answer tells what was called.
 
 use argus_crds::error::{Call, StructuredError};
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, Uri, header, uri::PathAndQuery};
+use axum::http::{Method, StatusCode, Uri, header, uri::PathAndQuery};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
 use serde_json::Value;
 
 use super::problem::Problem;
 use crate::debug;
+use crate::exit::Failure;
 use crate::surface::Surface;
 
 /// Answers that are larger are told as they are.
-const LARGEST: usize = 16 << 20;
+const LARGEST: u64 = 16 << 20;
+/// More of a path is nobody's.
+const LONGEST_PATH: usize = 200;
+/// Where tools are asked for it, each by itself.
+const TOOLS: &str = "/mcp";
 
-/// Takes the question out of the query, so that no handler has to know it, and answers it.
-pub(super) async fn layer(State(surface): State<Surface>, mut request: Request, next: Next) -> Response {
-    let asked = match taken(request.uri()) {
-        Ok((asked, uri)) => {
+/// Takes the question out of the query, so that no handler has to know it; behind the guard, which has the first word.
+pub(super) async fn ask(mut request: Request, next: Next) -> Response {
+    match taken(request.uri()) {
+        Ok((_, uri)) => {
             *request.uri_mut() = uri;
-            asked
+            next.run(request).await
         }
-        Err(problem) => return problem.into_response(),
-    };
-    if !(asked || surface.settings().debug) {
-        return next.run(request).await;
-    }
-    let call = call(&request);
-    let answer = next.run(request).await;
-    if !is_json(&answer) {
-        return answer;
-    }
-    match told(&surface, answer, call).await {
-        Ok(answer) => answer,
         Err(problem) => problem.into_response(),
     }
 }
 
+/// Answers it, whoever told the error: before the guard, which tells some.
+pub(super) async fn tell(State(surface): State<Surface>, request: Request, next: Next) -> Response {
+    // What cannot be understood is refused further in.
+    let (asked, uri) = taken(request.uri()).unwrap_or((None, request.uri().clone()));
+    let asked = asked.unwrap_or(surface.settings().debug) && uri.path() != TOOLS;
+    if !asked {
+        return next.run(request).await;
+    }
+    let call = call(request.method(), &uri);
+    let answer = next.run(request).await;
+    let size = answer.body().size_hint().upper();
+    if is_json(&answer) && size.is_some_and(|size| size <= LARGEST) {
+        told(&surface, answer, call).await
+    } else {
+        answer
+    }
+}
+
 /// Whether it is asked for, and the address without it.
-fn taken(uri: &Uri) -> Result<(bool, Uri), Problem> {
+fn taken(uri: &Uri) -> Result<(Option<bool>, Uri), Problem> {
     let pairs: Vec<&str> = uri
         .query()
         .into_iter()
         .flat_map(|query| query.split('&'))
         .collect();
     let is_ours = |pair: &&&str| pair.split('=').next() == Some("debug");
-    let mut asked = false;
+    let mut asked = None;
     for pair in pairs.iter().filter(is_ours) {
         asked = match pair.split_once('=').map(|(_, value)| value) {
-            None | Some("true" | "1" | "") => true,
-            Some("false" | "0") => false,
+            None | Some("true" | "1" | "") => Some(true),
+            Some("false" | "0") => Some(false),
             Some(other) => {
                 let message = format!("`debug` is `true` or `false`, and not `{other}`");
                 return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
@@ -59,7 +71,7 @@ fn taken(uri: &Uri) -> Result<(bool, Uri), Problem> {
     }
     let rest: Vec<&str> = pairs.iter().filter(|pair| !is_ours(pair)).copied().collect();
     if rest.len() == pairs.len() {
-        return Ok((false, uri.clone()));
+        return Ok((None, uri.clone()));
     }
     let path = if rest.is_empty() {
         uri.path().to_owned()
@@ -72,19 +84,15 @@ fn taken(uri: &Uri) -> Result<(bool, Uri), Problem> {
     Ok((asked, Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())))
 }
 
-fn call(request: &Request) -> Call {
-    let pairs = request
-        .uri()
-        .query()
-        .into_iter()
-        .flat_map(|query| query.split('&'));
+fn call(method: &Method, uri: &Uri) -> Call {
+    let pairs = uri.query().into_iter().flat_map(|query| query.split('&'));
     let pairs = pairs.filter(|pair| !pair.is_empty());
     let argument = |pair: &str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         (name.to_owned(), Value::from(value))
     };
-    let operation = format!("{} {}", request.method(), request.uri().path());
-    Call::new(operation, debug::tame(pairs.map(argument).collect()))
+    let path: String = uri.path().chars().take(LONGEST_PATH).collect();
+    Call::new(format!("{method} {path}"), debug::tame(pairs.map(argument)))
 }
 
 fn is_json(answer: &Response) -> bool {
@@ -95,21 +103,23 @@ fn is_json(answer: &Response) -> bool {
         .any(|json| kind.starts_with(json))
 }
 
-async fn told(surface: &Surface, answer: Response, call: Call) -> Result<Response, Problem> {
+async fn told(surface: &Surface, answer: Response, call: Call) -> Response {
     let (mut parts, body) = answer.into_parts();
-    let Ok(body) = to_bytes(body, LARGEST).await else {
-        let message = format!("the answer is larger than {LARGEST} bytes; ask without `debug`");
-        return Err(Problem::asked(StatusCode::PAYLOAD_TOO_LARGE, message));
+    let body = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => return Problem::from(Failure::fault("cannot answer", &error)).into_response(),
     };
     let Ok(value) = serde_json::from_slice::<Value>(&body) else {
-        return Ok(Response::from_parts(parts, Body::from(body)));
+        return Response::from_parts(parts, Body::from(body));
     };
-    let refused = !parts.status.is_success();
-    let filled = surface.read(move |surface| Ok(debug::told(|env| surface.calls(env), value).0));
-    let filled = filled.await?;
-    let value = if refused { before(filled, call) } else { filled };
+    let (filled, _) = surface.with_calls(value).await;
+    let value = if parts.status.is_success() {
+        filled
+    } else {
+        before(filled, call)
+    };
     parts.headers.remove(header::CONTENT_LENGTH);
-    Ok(Response::from_parts(parts, Body::from(value.to_string())))
+    Response::from_parts(parts, Body::from(value.to_string()))
 }
 
 /// The error with what was asked of us in front of what that led to.
@@ -129,16 +139,16 @@ mod tests {
     #[test]
     fn the_question_is_taken_out_of_the_query() {
         for (asked, is_asked, rest) in [
-            ("/x", false, "/x"),
-            ("/x?debug=true", true, "/x"),
-            ("/x?debug", true, "/x"),
+            ("/x", None, "/x"),
+            ("/x?debug=true", Some(true), "/x"),
+            ("/x?debug", Some(true), "/x"),
             (
                 "/x?detail=full&debug=1&phase=Ready",
-                true,
+                Some(true),
                 "/x?detail=full&phase=Ready",
             ),
-            ("/x?debug=false&tail=3", false, "/x?tail=3"),
-            ("/x?debugger=true", false, "/x?debugger=true"),
+            ("/x?debug=false&tail=3", Some(false), "/x?tail=3"),
+            ("/x?debugger=true", None, "/x?debugger=true"),
         ] {
             let (found, uri) = taken(&asked.parse().unwrap()).unwrap();
             assert_eq!((found, uri.to_string().as_str()), (is_asked, rest), "{asked}");

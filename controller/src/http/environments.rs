@@ -97,7 +97,9 @@ pub(crate) fn summary(status: &EnvironmentStatus) -> Value {
         value["stale"] = json!(true);
     }
     if let Some(error) = status.errors.first() {
-        value["error"] = json!({ "code": error.code, "service": error.service, "message": error.message });
+        value["error"] = json!({
+            "code": error.code, "errorId": error.error_id, "service": error.service, "message": error.message,
+        });
     }
     value
 }

@@ -126,13 +126,20 @@ impl Operation {
             .iter()
             .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
         let (kind, schema) = self.answer;
+        let tells = kind == JSON && self.path != super::MCP;
+        let debug = tells.then(|| {
+            json!({
+                "name": "debug", "in": "query", "schema": { "type": "boolean" },
+                "description": "errors tell what was called",
+            })
+        });
         let schema = schema.map_or_else(
             || json!({}),
             |name| json!({ "schema": { "$ref": format!("#/components/schemas/{name}") } }),
         );
         let mut described = json!({
             "summary": self.summary,
-            "parameters": in_path.chain(in_query).collect::<Vec<_>>(),
+            "parameters": in_path.chain(in_query).chain(debug).collect::<Vec<_>>(),
             "responses": {
                 "2XX": { "description": "so it is", "content": { kind: schema } },
                 "default": {

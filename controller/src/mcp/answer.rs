@@ -145,11 +145,7 @@ pub(super) async fn with_calls(mut result: CallToolResult, surface: &Surface, ma
     let Some(content) = result.structured_content.take() else {
         return result;
     };
-    let kept = content.clone();
-    let told = surface.read(move |surface| Ok(debug::told(|env| surface.calls(env), content)));
-    let told = told.await;
-    // Files that do not answer keep no answer back.
-    let (mut content, mut calls) = told.unwrap_or((kept, Vec::new()));
+    let (mut content, mut calls) = surface.with_calls(content).await;
     if result.is_error == Some(true) {
         let led_to = content["debug"].as_array().cloned().unwrap_or_default();
         calls.insert(0, made.clone());

@@ -34,6 +34,15 @@ impl Call {
         }
     }
 
+    /// The fields of an object as arguments; what is not known is not told.
+    pub fn arguments(told: Value) -> Map<String, Value> {
+        let Value::Object(mut told) = told else {
+            return Map::from_iter([("value".to_owned(), told)]);
+        };
+        told.retain(|_, value| !value.is_null());
+        told
+    }
+
     /// The same with its deadline.
     #[must_use]
     pub fn within(self, deadline: Option<std::time::Duration>) -> Self {

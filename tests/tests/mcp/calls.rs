@@ -123,7 +123,35 @@ fn what_was_called_is_told_on_every_surface_to_who_asks() {
     );
     assert!(!quiet.to_string().contains("\"debug\""), "{quiet:#}");
 
-    // A refusal tells what was refused.
+    refusals(&stage, &get);
+    // What cannot be written about calls holds up nothing else, and neither does what lies there for it.
+    let beside = stage.argus.state.join("environments/calls.debug");
+    std::fs::remove_file(&beside).expect("a file");
+    std::fs::create_dir(&beside).expect("a folder");
+    stage
+        .argus
+        .write_spec("e2e.yaml", &spec("calls").replace("exit 3", "exit 4"));
+    stage
+        .argus
+        .wait_status("calls", LIMIT, "it goes on being told", |status| {
+            let all = status["errors"].as_array().into_iter().flatten();
+            all.into_iter().any(|error| error["exitCode"] == 4)
+        });
+    let blind = stage.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
+    assert!(blind.status.success(), "{blind:?}");
+    std::fs::remove_dir(&beside).expect("a folder");
+
+    // What is well again is told no more.
+    stage.argus.remove_spec("e2e.yaml");
+    stage.argus.wait_until(LIMIT, "its files are gone", || {
+        let left = ["json", "env", "debug"]
+            .map(|ending| stage.argus.state.join(format!("environments/calls.{ending}")));
+        (!left.iter().any(|path| path.exists())).then_some(())
+    });
+}
+
+/// A refusal tells what was refused.
+fn refusals(stage: &Stage, get: &dyn Fn(&str) -> http::Answer) {
     let refused = get("nobody?tail=3&debug=true");
     assert_eq!(refused.status, 404, "{refused:?}");
     let call = &checked(&refused.json())[0].clone();
@@ -146,19 +174,19 @@ fn what_was_called_is_told_on_every_surface_to_who_asks() {
         (&call["operation"], &call["arguments"]["environments"]),
         (&json!("argus retry"), &json!("nobody"))
     );
+    // A command that ends with the error of an environment tells what led to that, too.
+    let waited = stage
+        .argus
+        .cli(&["wait", "calls", "--timeout", "30s", "-o", "json", "--debug"]);
+    let said: Value =
+        serde_json::from_slice(&waited.stderr).unwrap_or_else(|error| panic!("{error}: {waited:?}"));
+    let operations: Vec<&Value> = checked(&said).iter().map(|call| &call["operation"]).collect();
+    assert_eq!(operations, ["argus wait", "run-container"], "{said:#}");
     for wrong in ["calls?debug=perhaps", "calls?debug=2"] {
         assert_eq!(get(wrong).status, 400, "{wrong}");
     }
     let wrong = stage.call(Over::Stdio, "argus_status", &json!({ "debug": "perhaps" }));
     assert_eq!(error(&wrong)["code"], "PREREQ_MISSING", "{wrong:#}");
-
-    // What is well again is told no more.
-    stage.argus.remove_spec("e2e.yaml");
-    stage.argus.wait_until(LIMIT, "its files are gone", || {
-        let left = ["json", "env", "debug"]
-            .map(|ending| stage.argus.state.join(format!("environments/calls.{ending}")));
-        (!left.iter().any(|path| path.exists())).then_some(())
-    });
 }
 
 #[test]

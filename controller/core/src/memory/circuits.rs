@@ -93,7 +93,12 @@ impl Circuits {
         Some(circuit(breaker, false))
     }
 
-    /// How often an engine that is away was looked for, once that is often.
+    /// How often an engine that is away was looked for.
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// The same, once that is often.
     pub fn tries_in_vain(&self) -> Option<u32> {
         (self.tries >= TRIES).then_some(self.tries)
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use argus_crds::error::Call;
 use serde_json::{Map, Value, json};
 
 use super::{Act, Binding, ContainerSpec};
@@ -90,10 +91,7 @@ impl Act {
                 json!({ "network": network, "container": container })
             }
         };
-        match told {
-            Value::Object(told) => told,
-            _ => Map::new(),
-        }
+        Call::arguments(told)
     }
 }
 
@@ -107,7 +105,7 @@ fn container(spec: &ContainerSpec) -> Map<String, Value> {
         } = binding;
         format!("{address}:{host}->{container}/{protocol}")
     };
-    let told = json!({
+    Call::arguments(json!({
         "image": spec.image,
         "network": spec.network,
         "aliases": spec.aliases,
@@ -116,12 +114,5 @@ fn container(spec: &ContainerSpec) -> Map<String, Value> {
         "mounts": spec.mounts.len(),
         "memory": spec.memory,
         "nanoCpus": spec.nano_cpus,
-    });
-    match told {
-        Value::Object(mut told) => {
-            told.retain(|_, value| !value.is_null());
-            told
-        }
-        _ => Map::new(),
-    }
+    }))
 }

@@ -40,13 +40,13 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     }
     if !input.engine.reachable && !input.engine.reason.is_empty() {
         let message = format!("the engine does not answer: {}", one_line(input.engine.reason));
-        errors.push(Place::environment(input).finish(
-            StructuredError::new(Code::DockerUnavailable, message).called(call::of_engine(
-                input.circuits.tries_in_vain().unwrap_or(1),
-                input.engine.reason,
-            )),
-            input.now,
-        ));
+        errors.push(
+            Place::environment(input).finish(
+                StructuredError::new(Code::DockerUnavailable, message)
+                    .called(call::of_engine(input.circuits.tries(), input.engine.reason)),
+                input.now,
+            ),
+        );
     }
     if let Some(tries) = input.circuits.tries_in_vain() {
         let message = format!("the engine did not come back in {tries} attempts, and is looked for on");

@@ -1,7 +1,7 @@
 //! What was called where the error is not that of an act: a run, a probe, the engine as a whole.
 
 use argus_crds::error::Call;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::death;
 use crate::desired::{Probe, ProbeKind, Service};
@@ -17,7 +17,7 @@ pub(super) fn of_run(service: Option<&Service>, death: &Death) -> Vec<Call> {
         "image": service.map(|service| image::key(&service.image)),
         "memory": death.memory_limit,
     });
-    let run = Call::new("run-container", arguments(run))
+    let run = Call::new("run-container", Call::arguments(run))
         .attempt(attempt.max(1))
         .came_to([death::words(death), death.error.clone()]);
     let probe = service.and_then(|service| service.probe.as_ref());
@@ -29,13 +29,21 @@ pub(super) fn of_run(service: Option<&Service>, death: &Death) -> Vec<Call> {
 /// A probe that says unhealthy: the last of as many as that takes.
 pub(super) fn of_probe(probe: &Probe, said: &str) -> Call {
     let asked = match &probe.kind {
-        ProbeKind::Http { path, port } => json!({ "kind": "http", "path": path, "port": port }),
+        ProbeKind::Http { path, port } => {
+            // Behind the question mark may stand what is nobody's business.
+            json!({ "kind": "http", "path": path.split('?').next(), "port": port })
+        }
         ProbeKind::Tcp { port } => json!({ "kind": "tcp", "port": port }),
-        // Its arguments may hold what is nobody's business.
-        ProbeKind::Exec { command } => json!({ "kind": "exec", "program": command.first() }),
+        // And in the arguments of a program; some write both into one text.
+        ProbeKind::Exec { command } => {
+            let program = command
+                .first()
+                .filter(|program| !program.contains(char::is_whitespace));
+            json!({ "kind": "exec", "program": program })
+        }
         ProbeKind::Docker => json!({ "kind": "docker" }),
     };
-    Call::new("probe", arguments(asked))
+    Call::new("probe", Call::arguments(asked))
         .within(Some(probe.timeout))
         .attempt(probe.retries.max(1))
         .came_to([said.to_owned()])
@@ -48,33 +56,23 @@ pub(super) fn of_engine(tries: u32, reason: &str) -> Call {
         .came_to([reason.to_owned()])
 }
 
-/// The calls that a breaker counted before it opened last, told as one.
+/// The call that a breaker counted last.
 pub(super) fn of_breaker(breaker: &Breaker) -> Call {
     let openings = u32::try_from(breaker.openings()).unwrap_or(u32::MAX);
-    let why = breaker.history().iter().rev().map(|change| change.why.clone());
     Call::new("call-engine", Map::new())
         .attempt(openings.max(1))
-        .came_to(breaker.last_failure().map(str::to_owned).into_iter().chain(why))
+        .came_to(breaker.last_failure().map(str::to_owned))
 }
 
 /// A port that a start was refused.
 pub(super) fn of_port(port: &str, times: u32, held: &str) -> Call {
-    Call::new("start-container", arguments(json!({ "port": port })))
+    Call::new("start-container", Call::arguments(json!({ "port": port })))
         .attempt(times.max(1))
         .came_to([format!("host port {port} is held by {held}")])
 }
 
 /// A name that a create was refused.
 pub(super) fn of_name(name: &str, holder: &str) -> Call {
-    Call::new("create-container", arguments(json!({ "name": name })))
+    Call::new("create-container", Call::arguments(json!({ "name": name })))
         .came_to([format!("the name is held by {holder}")])
-}
-
-/// What is not known is not told.
-fn arguments(told: Value) -> Map<String, Value> {
-    let Value::Object(mut told) = told else {
-        return Map::new();
-    };
-    told.retain(|_, value| !value.is_null());
-    told
 }
