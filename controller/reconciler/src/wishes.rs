@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::desired::{Accepted, Image};
+use argus_core::desired::Accepted;
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::memory::{Disturbance, Memory};
 use argus_core::observed::World;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::handle::{Answer, Command, CommandError, TestReport};
 use crate::specs::SpecBook;
 
+mod good;
 mod trial;
 
 /// The longest lease: what was forgotten must not hold restarts back for ever.
@@ -22,9 +23,6 @@ const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 
 /// What somebody asked to be removed is tried for this long.
 const CLEANING: Duration = Duration::from_secs(120);
-
-/// What was ready for less is nothing to go back to.
-const PROVEN: Duration = Duration::from_secs(10);
 
 /// What every environment shall be.
 pub type Desires = BTreeMap<EnvName, Arc<Accepted>>;
@@ -320,56 +318,23 @@ impl Wishes {
                 .get(env)
                 .is_some_and(|kept| kept.last_good.as_ref() == Some(revision));
             let goods = self.goods.get(env).map(Vec::as_slice).unwrap_or_default();
-            if !ready
-                || goods
-                    .last()
-                    .is_some_and(|last| last.desired.revision == *revision)
-            {
+            let last = goods.last().filter(|last| last.desired.revision == *revision);
+            if !ready || last.is_some_and(|last| good::runs_as_pinned(last, facts.world)) {
                 continue;
             }
-            let proven = proven_at(env, facts.world);
+            let proven = good::proven_at(env, facts.world);
             if proven > facts.now {
                 next = Some(next.map_or(proven, |next| next.min(proven)));
                 continue;
             }
             let goods = self.goods.entry(env.clone()).or_default();
             goods.retain(|good| good.desired.revision != *revision);
-            goods.push(Arc::new(pinned(accepted, facts.world)));
+            goods.push(Arc::new(good::pinned(accepted, facts.world)));
             let surplus = goods.len().saturating_sub(2);
             goods.drain(..surplus);
         }
         next
     }
-}
-
-/// From when on all that runs has run for long enough to be called good: what is ready for a moment may end in the next.
-fn proven_at(env: &EnvName, world: &World) -> Timestamp {
-    let containers = world
-        .of(env)
-        .into_iter()
-        .flat_map(|seen| seen.containers.values());
-    let started = containers.filter_map(|container| container.facts.as_ref()?.started_at);
-    started.max().map_or(Timestamp(0), |at| at + PROVEN)
-}
-
-/// What it runs now, whatever its tags and build contexts become.
-fn pinned(accepted: &Accepted, world: &World) -> Accepted {
-    let mut pinned = accepted.clone();
-    let ids: BTreeMap<ServiceName, String> = world
-        .of(&accepted.desired.env)
-        .into_iter()
-        .flat_map(|seen| seen.containers.values())
-        .filter_map(|container| {
-            let service = container.owner()?.service?;
-            Some((service, container.facts.as_ref()?.image_id.clone()?))
-        })
-        .collect();
-    for (name, service) in &mut pinned.desired.services {
-        if let Some(id) = ids.get(name) {
-            service.image = Image::Named(id.clone());
-        }
-    }
-    pinned
 }
 
 fn known(accepted: &Accepted, service: Option<&ServiceName>) -> Result<(), CommandError> {
