@@ -4,9 +4,11 @@ use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::observed::World;
 use argus_core::outcome::ActError;
+use argus_core::secrets::Secrets;
 use argus_crds::error::Code;
 use argus_crds::status::{ServiceState, ServiceStatus};
 use argus_docker::Docker;
+use argus_reconciler::specs::Kept;
 use argus_reconciler::state::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
@@ -79,6 +81,19 @@ impl Written {
 /// Name of a service and its container.
 type Source = (String, ContainerId);
 
+/// Where lines come from, and what is black in them.
+struct Sources {
+    all: Vec<Source>,
+    secrets: Secrets,
+}
+
+impl Sources {
+    fn told(&self, mut line: LogLine) -> LogLine {
+        line.text = self.secrets.redacted(&line.text);
+        line
+    }
+}
+
 impl Logs {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
@@ -135,19 +150,20 @@ impl Logs {
         let state = StateDir::at(settings.state.clone());
         let docker = wire::docker(settings)?;
         let sources = sources(&docker, &state, env, service).await?;
-        if let (Some(service), [(_, id)]) = (service, sources.as_slice()) {
+        if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
             say_what_is_kept(&state, env, service, Some(id));
         }
-        let width = sources.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let many = sources.len() > 1;
+        let width = sources.all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let many = sources.all.len() > 1;
         let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActError>)> {
             let name = name.clone();
             let lines = docker.logs(id, query.clone());
             lines.map(move |line| (name.clone(), line)).boxed()
         };
-        let mut lines = select_all(sources.iter().map(stream));
+        let mut lines = select_all(sources.all.iter().map(stream));
         while let Some((name, line)) = lines.next().await {
             let line = line.map_err(|error| wire::engine_failure("cannot read logs", &error))?;
+            let line = sources.told(line);
             if format.is_some() {
                 output::data(&format!("{}\n", json!(Written::new(&name, line))))?;
                 continue;
@@ -214,11 +230,12 @@ async fn written(
     let state = StateDir::at(settings.state.clone());
     let docker = wire::docker(settings)?;
     let mut items = Vec::new();
-    for (name, id) in sources(&docker, &state, env, service).await? {
-        let mut lines = docker.logs(&id, query.clone());
+    let sources = sources(&docker, &state, env, service).await?;
+    for (name, id) in &sources.all {
+        let mut lines = docker.logs(id, query.clone());
         while let Some(line) = lines.next().await {
             let line = line.map_err(|error| wire::engine_failure("cannot read logs", &error))?;
-            items.push(Written::new(&name, line));
+            items.push(Written::new(name, sources.told(line)));
         }
     }
     Ok(Told { items })
@@ -230,17 +247,20 @@ async fn sources(
     state: &StateDir,
     env: &str,
     service: Option<&str>,
-) -> Result<Vec<Source>, Failure> {
+) -> Result<Sources, Failure> {
     let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
     let mut sources = files::read(move || {
         breaker::guard(&there)?;
-        known(&there, &of, only.as_deref())
+        Ok(Sources {
+            all: known(&there, &of, only.as_deref())?,
+            secrets: secrets(&there, &of),
+        })
     })
     .await?;
-    if sources.is_empty() {
-        sources = labelled(&Eyes::open(docker, None).await?.world, env, service);
+    if sources.all.is_empty() {
+        sources.all = labelled(&Eyes::open(docker, None).await?.world, env, service);
     }
-    if sources.is_empty() {
+    if sources.all.is_empty() {
         let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
         let (there, named) = (state.clone(), env.to_owned());
         let hint = if files::read(move || status::one(&there, &named)).await?.is_some() {
@@ -255,6 +275,17 @@ async fn sources(
         );
     }
     Ok(sources)
+}
+
+/// What the environment reads from outside and what has a secret's name, as far as the controller's user may know it.
+fn secrets(state: &StateDir, env: &str) -> Secrets {
+    let kept: Kept = status::peek(&state.book_json());
+    let mut all = Secrets::default();
+    let held = kept.held.values();
+    for accepted in held.filter(|accepted| accepted.desired.env.as_str() == env) {
+        all.join(&accepted.desired.not_to_be_told());
+    }
+    all
 }
 
 /// A container that was made anew says nothing of the run that failed: where that is kept is told.

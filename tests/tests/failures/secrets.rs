@@ -71,6 +71,7 @@ fn what_a_file_reads_from_outside_is_told_nowhere() {
             &["get", "veiled"],
             &["describe", "veiled"],
             &["why", "veiled"],
+            &["logs", "veiled", "bad"],
             &["evidence", "veiled", "bad"],
             &["evidence", "veiled", "--list"],
         ] {
@@ -95,6 +96,10 @@ fn what_a_file_reads_from_outside_is_told_nowhere() {
         assert!(!argus.logs().contains(SECRET), "{when}: {}", argus.logs());
     };
     look("as it failed");
+    // What a container wrote is told, but not its secrets.
+    let now = argus.cli(&["logs", "veiled", "bad"]);
+    let told = String::from_utf8_lossy(&now.stdout).into_owned();
+    assert!(told.contains("cannot open pg://app:[redacted]@db"), "{told}");
     argus.kill9();
     // What was good last counts, and the controller has to know what is secret in it.
     argus.write_spec("e2e.yaml", "version: [");
