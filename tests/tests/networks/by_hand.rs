@@ -3,7 +3,7 @@
 use argus_tests::http;
 use argus_tests::stage::LIMIT;
 
-use crate::stage::{BARE, controller, engine, helpers, links, network, shop};
+use crate::stage::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop};
 
 #[test]
 fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
@@ -18,7 +18,7 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
         "{told:#}"
     );
     assert_eq!((code, &told["verified"]), (Some(0), &true.into()), "{told:#}");
-    assert_eq!(helpers(engine, "bare"), 0, "a helper leaves nothing");
+    no_helper_stays(engine, "bare");
 
     // The same over HTTP, by the controller itself.
     let (socket, path) = (
@@ -28,7 +28,7 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
     let seen = http::request(&socket, "POST", path, "application/json", b"{}", LIMIT).expect("an answer");
     assert_eq!(links(&seen.json()), links(&told), "{seen:?}");
     assert_eq!(seen.json()["verified"], true, "{seen:?}");
-    assert_eq!(helpers(engine, "bare"), 0, "a helper leaves nothing");
+    no_helper_stays(engine, "bare");
 
     // Without a controller, and with somebody who is not there.
     argus.stop();

@@ -3,7 +3,7 @@
 use std::sync::Once;
 
 use argus_tests::stage::{self, LIMIT, condition};
-use argus_tests::{Controller, PrivateEngine, RunOptions};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use serde_json::Value;
 
 /// This program and nothing else: no shell, no `nslookup`, no `nc`.
@@ -112,6 +112,13 @@ pub(crate) fn helpers(engine: &PrivateEngine, project: &str) -> usize {
         sources.iter().any(|source| source == mode)
     };
     all.iter().filter(looks).count()
+}
+
+/// Whoever looks clears away behind himself; the controller may be looking just now.
+pub(crate) fn no_helper_stays(engine: &PrivateEngine, project: &str) {
+    wait::until(LIMIT, "no helper stays", || {
+        (helpers(engine, project) == 0).then_some(())
+    });
 }
 
 /// The status once all links were seen to work, by a look that is not the one of `before`.

@@ -6,7 +6,7 @@ use argus_tests::stage::{IMAGE, LIMIT, condition, images};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use serde_json::Value;
 
-use crate::stage::{BARE, controller, engine, helpers, links, network, shop, verified};
+use crate::stage::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
 
 #[test]
 fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
@@ -27,7 +27,7 @@ fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
             .contains("network_verified")
             .then_some(())
     });
-    assert_eq!(helpers(engine, "matrix"), 0, "a helper leaves nothing");
+    no_helper_stays(engine, "matrix");
     // What works is not looked at again.
     wait::all_the_while(Duration::from_secs(4), "nothing is looked at again", || {
         helpers(engine, "matrix") == 0 && argus.status("matrix")["connectivity"] == status["connectivity"]
