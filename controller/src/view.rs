@@ -17,6 +17,7 @@ use argus_reconciler::{EnvFiles, Journal, Outlook, StatusView};
 use serde::Serialize;
 use tokio::sync::watch;
 
+mod calls;
 mod controller;
 
 pub(crate) use controller::About;
@@ -115,10 +116,12 @@ impl StatusView for View {
         for note in story(env, before.as_ref(), &status) {
             self.journal.note(note);
         }
-        let calls = status.take_calls();
+        let now = status.take_calls();
         if self.about.debug {
-            status.put_calls(&calls);
+            status.put_calls(&now);
         }
+        let before = self.shown.borrow().calls.get(env.as_str()).cloned();
+        let calls = calls::with_earlier(now, before.as_ref(), status.phase);
         let files = EnvFiles {
             json: json(&status),
             env: env_file(&status.port_mappings),
