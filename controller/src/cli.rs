@@ -56,7 +56,7 @@ pub(crate) mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;
 
-pub(crate) use get::{ports, waits};
+pub(crate) use get::{holding, ports, running, waits};
 
 /// Keeps Docker test environments as their e2e.yaml says.
 #[derive(Debug, Parser)]
@@ -108,7 +108,7 @@ enum Verb {
     Rollback(rollback::Rollback),
     /// Run the same revision beside itself, under another name and on other ports
     Fork(rollback::Fork),
-    /// Say that a test begins or ended
+    /// Run tests on an environment, or say that a test begins or ended
     Test(test::Test),
     /// Show how the circuit breakers stand, or try the engine at once
     Breaker(breaker::Breaker),
@@ -164,11 +164,11 @@ pub(crate) fn main() -> ExitCode {
             return usage::end(&error.format(&mut command), &command).into();
         }
     };
-    cli.options.color.choose();
     // Settings that cannot be read are told by the command itself.
-    if cli.options.debug
-        && let Ok(settings) = Settings::resolve(&cli.options, &SpecOptions::default())
-    {
+    let settings = Settings::resolve(&cli.options, &SpecOptions::default()).ok();
+    let colour = settings.as_ref().map(|settings| settings.color);
+    colour.or(cli.options.color).unwrap_or_default().choose();
+    if let Some(settings) = settings.filter(|settings| settings.debug) {
         debug::ask(
             StateDir::at(settings.state),
             asked::command(&matches, &Cli::command()),
@@ -306,16 +306,12 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_ours_that_is_told_has_its_call() {
+    fn every_remedy_has_its_command_and_its_call_whatever_is_known() {
         for action in ActionId::ALL {
-            let remedy = action.remedy(Some("shop"), Some("api"));
-            let ours = remedy
-                .command
-                .as_deref()
-                .is_some_and(|command| command.starts_with("argus "));
-            // It asks before it deletes, and so stays with people.
-            let excused = *action == ActionId::FreeDiskSpace;
-            assert!(!ours || excused || remedy.mcp.is_some(), "{remedy:?}");
+            for (env, service) in [(None, None), (Some("shop"), None), (Some("shop"), Some("api"))] {
+                let remedy = action.remedy(env, service);
+                assert!(remedy.command.is_some() && remedy.mcp.is_some(), "{remedy:?}");
+            }
         }
     }
 
@@ -323,10 +319,8 @@ mod tests {
     fn every_remedy_that_names_us_is_a_command_that_we_take() {
         let mut ours = 0;
         for action in ActionId::ALL {
-            for service in [None, Some("api")] {
-                let Some(command) = action.remedy(Some("shop"), service).command else {
-                    continue;
-                };
+            for (env, service) in [(None, None), (Some("shop"), None), (Some("shop"), Some("api"))] {
+                let command = action.remedy(env, service).command.unwrap_or_default();
                 if command.starts_with("argus ") {
                     Cli::try_parse_from(command.split(' '))
                         .unwrap_or_else(|error| panic!("{command}: {error}"));

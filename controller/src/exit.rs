@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use argus_core::status::error_id;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::clock;
 use serde_json::{Value, json};
 
@@ -131,16 +131,43 @@ impl Failure {
         Self::new(StructuredError::new(code, message))
     }
 
+    /// What is asked for cannot be had.
+    pub(crate) fn missing(reason: Reason, message: impl Into<String>) -> Self {
+        Self::new(StructuredError::missing(reason, message))
+    }
+
     /// The command line asks for what cannot be.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self::of(Code::SpecInvalid, message)
+        Self::new(StructuredError::new(Code::SpecInvalid, message).reason(Reason::Usage))
             .exit(Exit::Usage)
             .hint("argus help")
     }
 
     /// A fault of the system around us, with its chain of causes.
     pub(crate) fn fault(doing: &str, why: &dyn std::error::Error) -> Self {
-        Self::of(Code::Internal, format!("{doing}: {}", chain(why))).quiet()
+        let reason = chain(why);
+        Self::of(Code::Internal, format!("{doing}: {reason}"))
+            .about(json!({ "doing": doing, "reason": reason }))
+            .quiet()
+    }
+
+    /// What is ours and makes no sense to us: nothing around us is to blame.
+    pub(crate) fn bug(what: &str, why: &dyn std::error::Error) -> Self {
+        let reason = chain(why);
+        Self::of(Code::Internal, format!("{what}: {reason}"))
+            .about(json!({ "doing": what, "reason": reason }))
+    }
+
+    /// The same failure with what it is about: an object.
+    pub(crate) fn about(self, details: Value) -> Self {
+        match self {
+            Self::Error { error, exit, hint } => Self::Error {
+                error: Box::new(error.details(details)),
+                exit,
+                hint,
+            },
+            Self::BrokenPipe => self,
+        }
     }
 
     /// What it says.
@@ -156,16 +183,25 @@ impl Failure {
         let error = match self {
             Self::Error { mut error, hint, .. } => {
                 if let Some(hint) = hint {
-                    // Evidence of another shape than this says more than a hint.
-                    if let Value::Object(details) = error.details.get_or_insert_with(|| json!({})) {
-                        details.insert("hint".to_owned(), hint.into());
-                    }
+                    error.details.insert("hint".to_owned(), hint.into());
                 }
                 *error
             }
             Self::BrokenPipe => StructuredError::new(Code::Internal, "nobody reads"),
         };
         stamped(error)
+    }
+
+    /// The same failure in an environment.
+    pub(crate) fn environment(self, env: &str) -> Self {
+        match self {
+            Self::Error { error, exit, hint } => Self::Error {
+                error: Box::new(error.environment(env)),
+                exit,
+                hint,
+            },
+            Self::BrokenPipe => self,
+        }
     }
 
     /// The same failure with another exit code.

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use argus_crds::error::{ActionId, Code, StructuredError};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::exit::Failure;
@@ -39,7 +40,8 @@ async fn within<T: Send + 'static>(
         Ok(Err(died)) => Err(Failure::fault("cannot read", &died)),
         Err(_) => {
             let message = format!("the files did not answer within {} s", patience.as_secs());
-            let error = StructuredError::new(Code::Timeout, message);
+            let error = StructuredError::new(Code::Timeout, message)
+                .details(json!({ "doing": "reading files", "deadlineMs": patience.as_millis() }));
             let error = error.suggest(&[ActionId::RunPreflight, ActionId::FixStateDirectory]);
             Err(Failure::new(error.retry_after(5)))
         }

@@ -24,6 +24,8 @@ pub(crate) mod listen;
 mod looks;
 mod mocks;
 mod openapi;
+#[cfg(test)]
+mod page;
 mod past;
 mod patience;
 mod problem;

@@ -1,5 +1,6 @@
 //! The binary `argus`: one controller, and the commands around it.
 
+mod circuit;
 mod cli;
 mod debug;
 mod exit;

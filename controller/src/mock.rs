@@ -1,8 +1,8 @@
 //! The mock server: one mock, from one file, on one port.
 //!
 //! It is made to be the only process of a container from scratch: as process 1, as any user, with nothing writable. The file
-//! is looked at twice a second rather than watched: a watch on a file that is put into a container from outside sees only
-//! some of the ways in which it can be put there.
+//! is looked at before each answer rather than watched: whoever replaced it is answered by the new one from then on, and a
+//! watch on a file that is put into a container from outside sees only some of the ways in which it can be put there.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,8 +26,6 @@ mod proxy;
 mod recordings;
 mod shared;
 
-/// How often the file is looked at.
-const LOOK: Duration = Duration::from_millis(500);
 /// How long a stop waits for the requests in flight.
 const GRACE: Duration = Duration::from_secs(1);
 /// More connections than this wait until others end: each may hold a body of 10 MiB.
@@ -49,20 +47,15 @@ pub(crate) async fn run(file: PathBuf, listen: Option<SocketAddr>) -> Result<Exi
     tracing::info!(mock = shared.name(), %address, "serving");
     let stop = CancellationToken::new();
     let serve = serve(listener, shared.clone(), stop.clone());
-    let look = async {
-        let mut tick = tokio::time::interval(LOOK);
-        loop {
-            let asked = tokio::select! {
-                _ = tick.tick() => false,
-                Some(()) = hangup.recv() => true,
-            };
-            shared.look(asked).await;
+    let asked = async {
+        while let Some(()) = hangup.recv().await {
+            shared.look(true).await;
         }
     };
     tokio::select! {
         () = serve => Ok(Exit::Done),
         () = signals.second(stop) => Ok(Exit::Interrupted),
-        () = look => Ok(Exit::Unexpected),
+        () = asked => Ok(Exit::Unexpected),
     }
 }
 

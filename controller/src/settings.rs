@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure};
+use times::{Times, TimesOfFile};
+
+pub(crate) mod times;
 
 /// Where Prometheus and agents find a controller.
 const PORT: u16 = 9470;
@@ -42,15 +45,9 @@ pub(crate) struct Options {
     /// Tell of each error what was called, with what and how often
     #[arg(long, global = true, env = "ARGUS_DEBUG", value_parser = FalseyValueParser::new())]
     pub(crate) debug: bool,
-    /// Colour: always, never, or where a terminal takes it
-    #[arg(
-        long,
-        global = true,
-        env = "ARGUS_COLOR",
-        value_name = "WHEN",
-        default_value = "auto"
-    )]
-    pub(crate) color: Colour,
+    /// Colour: always, never, or where a terminal takes it [default: auto]
+    #[arg(long, global = true, env = "ARGUS_COLOR", value_name = "WHEN")]
+    pub(crate) color: Option<Colour>,
 }
 
 /// Options of the commands that read specs.
@@ -142,7 +139,8 @@ pub(crate) enum LogFormat {
 }
 
 /// When output is coloured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Colour {
     /// On a terminal that takes it.
     #[default]
@@ -179,6 +177,13 @@ struct File {
     log_format: Option<LogFormat>,
     listen: Option<Listen>,
     no_helpers: bool,
+    debug: bool,
+    color: Option<Colour>,
+    timeout_quick: Option<String>,
+    timeout_heavy: Option<String>,
+    stop_grace: Option<String>,
+    breaker_threshold: Option<u32>,
+    breaker_cooldown: Option<String>,
 }
 
 /// What holds.
@@ -195,6 +200,8 @@ pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) helpers: bool,
     pub(crate) debug: bool,
+    pub(crate) color: Colour,
+    pub(crate) times: Times,
 }
 
 impl Settings {
@@ -206,6 +213,15 @@ impl Settings {
             env_allow,
             allow_mount,
         } = specs.admission.clone();
+        let times = TimesOfFile {
+            timeout_quick: file.timeout_quick,
+            timeout_heavy: file.timeout_heavy,
+            stop_grace: file.stop_grace,
+            breaker_threshold: file.breaker_threshold,
+            breaker_cooldown: file.breaker_cooldown,
+        };
+        let path = options.config.as_deref();
+        let times = times.read().map_err(|why| unfit(named(path), &why))?;
         let listed = |flags: Vec<String>, file: Option<Vec<String>>| {
             if flags.is_empty() {
                 file.unwrap_or_default()
@@ -238,32 +254,40 @@ impl Settings {
             allow_mount: mounts,
             listen: file.listen.unwrap_or_default().address(),
             helpers: !(options.no_helpers || file.no_helpers),
-            debug: options.debug,
+            debug: options.debug || file.debug,
+            color: options.color.or(file.color).unwrap_or_default(),
+            times,
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
         })
     }
 }
 
-fn read(named: Option<&Path>) -> Result<File, Failure> {
-    let path = named.unwrap_or_else(|| Path::new("argus.toml"));
+fn read(asked: Option<&Path>) -> Result<File, Failure> {
+    let path = named(asked);
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(File::default());
         }
         Err(error) => {
             let message = format!("cannot read settings `{}`: {error}", path.display());
-            return Err(Failure::of(Code::PrereqMissing, message)
+            return Err(Failure::missing(Reason::Settings, message)
                 .exit(Exit::Usage)
                 .hint("`--config` names the settings file, and `ARGUS_CONFIG` does"));
         }
     };
-    toml::from_str(&text).map_err(|error| {
-        let message = format!("settings `{}`: {}", path.display(), error.to_string().trim_end());
-        Failure::of(Code::PrereqMissing, message)
-            .exit(Exit::Usage)
-            .hint("mend the settings file; docs/cli.md tells what can be set")
-    })
+    toml::from_str(&text).map_err(|error| unfit(path, error.to_string().trim_end()))
+}
+
+fn named(asked: Option<&Path>) -> &Path {
+    asked.unwrap_or_else(|| Path::new("argus.toml"))
+}
+
+fn unfit(path: &Path, why: &str) -> Failure {
+    let message = format!("settings `{}`: {why}", path.display());
+    Failure::missing(Reason::Settings, message)
+        .exit(Exit::Usage)
+        .hint("mend the settings file; docs/cli.md tells what can be set")
 }
 
 #[cfg(test)]
@@ -297,7 +321,54 @@ mod tests {
             Settings::resolve(&options, &flags).unwrap().specs,
             Path::new("flag")
         );
-        std::fs::write(&config, "spec = \"typo\"\n").unwrap();
-        assert!(Settings::resolve(&options, &flags).is_err());
+        std::fs::write(
+            &config,
+            "debug = true\ncolor = \"never\"\ntimeout-heavy = \"5m\"\nbreaker-threshold = 9\n",
+        )
+        .unwrap();
+        let settings = Settings::resolve(&options, &flags).unwrap();
+        assert!(settings.debug && settings.color == Colour::Never && settings.times.breaker.threshold == 9);
+        assert_eq!(settings.times.deadlines.heavy, Duration::from_secs(300));
+        for bad in ["spec = \"typo\"\n", "timeout-quick = \"2m\"\n"] {
+            std::fs::write(&config, bad).unwrap();
+            assert!(Settings::resolve(&options, &flags).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_every_key_of_the_file_with_its_default() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, from) = page.split_once("```toml\n").expect("a block");
+        let (told, _) = from.split_once("```").expect("its end");
+        // Whoever names a key that is none is told all that there are.
+        let known = toml::from_str::<File>("no-key = 1").unwrap_err().to_string();
+        let (_, known) = known.split_once("expected one of ").expect("the keys");
+        let known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+        let table: toml::Table = toml::from_str(told).unwrap();
+        for key in &known {
+            assert!(table.contains_key(*key), "{key} is not on the page");
+        }
+        assert_eq!(table.len(), known.len());
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("argus.toml");
+        // Where nothing is set by default the page has an example.
+        let unset = ["docker-host", "env-allow", "allow-mount"];
+        let set: Vec<_> = told
+            .lines()
+            .filter(|line| !unset.iter().any(|key| line.starts_with(key)))
+            .collect();
+        let resolved = |text: &str| {
+            std::fs::write(&config, text).unwrap();
+            let options = Options {
+                config: Some(config.clone()),
+                ..Options::default()
+            };
+            Settings::resolve(&options, &SpecOptions::default()).unwrap()
+        };
+        assert_eq!(
+            format!("{:?}", resolved(&set.join("\n"))),
+            format!("{:?}", resolved(""))
+        );
     }
 }

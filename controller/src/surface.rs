@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use argus_core::ident::EnvName;
-use argus_crds::error::{Call, Code, StructuredError};
+use argus_crds::error::{Call, Code, Reason, StructuredError};
 use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::history::Feed;
 use argus_reconciler::state::StateDir;
 use argus_reconciler::{Command, CommandError, Handle};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::circuit::Standing;
 use crate::cli::{status, tell};
 use crate::debug;
 use crate::exit::Failure;
@@ -20,6 +21,8 @@ use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::taken::Taken;
 use crate::view::Shown;
+
+mod fit;
 
 /// A controller as its surfaces hold it; cheap to clone.
 #[derive(Debug, Clone)]
@@ -140,9 +143,18 @@ impl Surface {
     pub(crate) async fn obey(&self, command: Command) -> Result<Taken, Failure> {
         match &self.at {
             At::Here(own) => {
+                let before = if let Command::ResetBreaker { environment } = &command {
+                    Some(Standing::of(&own.shown.borrow(), environment.as_ref()))
+                } else {
+                    None
+                };
                 let answer = own.handle.send(command.clone()).await;
-                let answer = answer.map_err(|error| Failure::new(refusal(&error)))?;
-                Ok(Taken::of(&command, &answer))
+                let answer = answer.map_err(|error| Failure::new(refusal(&error, &self.state)))?;
+                let taken = Taken::of(&command, &answer);
+                Ok(match before {
+                    Some(before) => taken.reset(&before.then(own.shown.clone()).await),
+                    None => taken,
+                })
             }
             At::There => tell::tell(&self.state, &command).await.map_err(tell::failure),
         }
@@ -162,7 +174,7 @@ impl Surface {
         let away = |surface: &Self| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
         if let Some(start) = self.read(away).await? {
             let message = "no controller is running, so nobody can do this";
-            return Err(Failure::of(Code::PrereqMissing, message).hint(format!("start it: {start}")));
+            return Err(Failure::missing(Reason::NotRunning, message).hint(format!("start it: {start}")));
         }
         self.obey(command).await
     }
@@ -238,19 +250,21 @@ impl Surface {
 }
 
 /// Why a command was not carried out, as the one type of error.
-fn refusal(error: &CommandError) -> StructuredError {
+fn refusal(error: &CommandError, state: &StateDir) -> StructuredError {
     match error {
-        CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string()).retry_after(1),
-        CommandError::Stopped => StructuredError::new(Code::PrereqMissing, error.to_string()).suggest(&[]),
-        CommandError::Unknown(env) => StructuredError::new(Code::PrereqMissing, error.to_string())
-            .suggest(&[])
-            .details(serde_json::json!({ "hint": status::LIST }))
+        CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string())
+            .details(json!({ "doing": "taking in a command", "reason": "too many commands at once" }))
+            .retry_after(1),
+        CommandError::Stopped => StructuredError::missing(Reason::Unavailable, error.to_string()),
+        CommandError::Unknown(env) => StructuredError::missing(Reason::NotFound, error.to_string())
+            .details(json!({ "environment": env, "hint": status::LIST }))
             .environment(env.as_str()),
         CommandError::NotKept(_) | CommandError::Safe(_) => {
             StructuredError::new(Code::JournalUnwritable, error.to_string())
+                .details(json!({ "path": state.root(), "reason": error.to_string() }))
         }
         CommandError::Unreached(error) => StructuredError::clone(error),
-        CommandError::Refused(why) => StructuredError::new(Code::PrereqMissing, why).suggest(&[]),
+        CommandError::Refused(why) => StructuredError::missing(Reason::NotPossible, why),
     }
 }
 

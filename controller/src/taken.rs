@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::circuit::Reset;
+
 /// A command was taken in; what follows from it goes on by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -14,7 +16,7 @@ pub(crate) struct Taken {
     /// What it is about; the whole controller without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) environment: Option<String>,
-    /// What kind of answer it is: `done`, `lease`, `test`, `revision` or `forked`.
+    /// What kind of answer it is: `done`, `lease`, `test`, `revision`, `forked` or `circuit`.
     pub(crate) kind: String,
     /// What came of it, for those that say more than that they were taken in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,9 +31,14 @@ impl Taken {
             // In the controller's own files its times are numbers.
             Answer::Lease(lease) => {
                 let (since, until) = (lease.since.to_string(), lease.until.to_string());
-                let told = json!({
+                let mut told = json!({
                     "environment": lease.environment, "case": lease.case, "since": since, "until": until,
                 });
+                for (name, words) in [("holder", &lease.holder), ("purpose", &lease.purpose)] {
+                    if let Some(words) = words {
+                        told[name] = json!(words);
+                    }
+                }
                 ("lease", Some(told))
             }
             Answer::Test(report) => ("test", Some(json!(report))),
@@ -44,5 +51,20 @@ impl Taken {
             kind: kind.to_owned(),
             value,
         }
+    }
+
+    /// The same with what became of a circuit breaker.
+    pub(crate) fn reset(self, reset: &Reset) -> Self {
+        Self {
+            kind: "circuit".to_owned(),
+            value: Some(json!(reset)),
+            ..self
+        }
+    }
+
+    /// What became of a circuit breaker.
+    pub(crate) fn circuit(&self) -> Reset {
+        let value = self.value.clone().map(serde_json::from_value);
+        value.and_then(Result::ok).unwrap_or_default()
     }
 }

@@ -91,7 +91,7 @@ impl StatusView for View {
         let said = self.shown.borrow().environments.get(env.as_str()).cloned();
         let first = said.is_none();
         let previous = said.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
-        let mut status = status(env, outlook, previous.as_ref());
+        let mut status = status(env, outlook, &self.about, previous.as_ref());
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
             let accepted = outlook.desired.get(env);
@@ -113,7 +113,9 @@ impl StatusView for View {
             breaker: previous.breaker.filter(|_| !first),
             ..previous
         });
-        for note in story(env, before.as_ref(), &status) {
+        let nothing = EnvMemory::default();
+        let memory = outlook.memory.environments.get(env).unwrap_or(&nothing);
+        for note in story(env, before.as_ref(), &status, memory) {
             self.journal.note(note);
         }
         let now = status.take_calls();
@@ -161,7 +163,12 @@ impl StatusView for View {
     }
 }
 
-fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>) -> EnvironmentStatus {
+fn status(
+    env: &EnvName,
+    outlook: &Outlook,
+    about: &About,
+    previous: Option<&EnvironmentStatus>,
+) -> EnvironmentStatus {
     let accepted = outlook.desired.get(env);
     let holder = outlook.specs.file_of(env);
     let file = holder.or_else(|| refused(outlook).find(|(_, entry)| named(entry).as_ref() == Some(env)));
@@ -169,22 +176,24 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         .map(|(path, _)| path.display().to_string())
         .unwrap_or_default();
     let rejected = file.and_then(|(_, entry)| rejection(&path, entry));
+    let rivals = rivals(env, outlook, &path);
+    let rivals: Vec<_> = rivals
+        .iter()
+        .filter_map(|(path, entry)| rejection(path, entry))
+        .collect();
     let (nothing, nothing_seen) = (EnvMemory::default(), Arc::default());
     environment(&StatusInput {
         env,
         accepted: accepted.map(AsRef::as_ref),
         rejected: rejected.filter(|_| !outlook.wishes.down.contains_key(env)),
+        rivals: &rivals,
         warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
         orders: &outlook.wishes.orders,
         circuits: &outlook.memory.circuits,
         can_roll_back: accepted.is_some_and(|accepted| outlook.wishes.good_before(accepted).is_some()),
         outages: outlook.world.outages(),
         specs_gone: outlook.specs.unavailable.as_deref(),
-        engine: EngineView {
-            reachable: outlook.world.reachable(),
-            synced: outlook.world.synced(),
-            reason: outlook.world.unreachable_reason(),
-        },
+        engine: engine(outlook, about),
         observed: outlook.world.of(env).unwrap_or(&nothing_seen),
         plan: outlook.plans.get(env).map(AsRef::as_ref),
         health: &outlook.health,
@@ -198,8 +207,33 @@ fn status(env: &EnvName, outlook: &Outlook, previous: Option<&EnvironmentStatus>
         publish_address: outlook.site.publish_address,
         mode: outlook.mode,
         safe: outlook.trouble.safe.as_deref(),
+        state: &about.state,
         now: outlook.as_of,
     })
+}
+
+/// The engine as statuses tell it.
+fn engine<'a>(outlook: &'a Outlook, about: &'a About) -> EngineView<'a> {
+    EngineView {
+        reachable: outlook.world.reachable(),
+        synced: outlook.world.synced(),
+        reason: outlook.world.unreachable_reason(),
+        endpoint: &about.endpoint,
+        since: outlook.world.lost_at(),
+        away: outlook.world.away(),
+    }
+}
+
+/// Files that claim to be an environment which the file at `holder` describes.
+fn rivals<'a>(env: &EnvName, outlook: &'a Outlook, holder: &str) -> Vec<(String, &'a FileEntry)> {
+    let all = outlook.specs.files.iter();
+    // Few files are at odds with another, and only those are read for their name.
+    let at_odds =
+        all.filter(|(_, entry)| matches!(entry.standing, Standing::Conflict { .. }) && entry.holds.is_none());
+    let with_path = at_odds.map(|(path, entry)| (path.display().to_string(), entry));
+    with_path
+        .filter(|(path, entry)| path != holder && named(entry).as_ref() == Some(env))
+        .collect()
 }
 
 /// Taken down by a person, and nothing of it is left.

@@ -6,18 +6,17 @@ use std::sync::Arc;
 use argus_backend::{About as EngineAbout, Backend as _};
 use argus_core::outcome::ActError;
 use argus_core::status::code_of;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Code, Reason, StructuredError};
 use argus_docker::{Docker, Endpoint, OwnImage};
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{LOCK, LockError};
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state::{StateDir, StateError};
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
-use argus_reconciler::{Controller, Deadlines, Handle, Outlook, Running, TaskDied};
+use argus_reconciler::{Controller, Handle, Outlook, Running, TaskDied};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::run::Times;
 use crate::cli::{output, reading};
 use crate::exit::{Exit, Failure, chain};
 use crate::http::{self, Guard};
@@ -42,17 +41,23 @@ fn connected(settings: &Settings, endpoint: Endpoint) -> Docker {
         endpoint,
         Arc::new(clock::now),
         Some(own_image).filter(|_| settings.helpers),
+        settings.times.deadlines.heavy,
     )
 }
 
 fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
-    Endpoint::discover(settings.docker_host.as_deref())
-        .map_err(|error| Failure::of(Code::DockerUnavailable, error.to_string()).exit(Exit::Usage))
+    Endpoint::discover(settings.docker_host.as_deref()).map_err(|error| {
+        let details = serde_json::json!({ "endpoint": settings.docker_host, "reason": error.to_string() });
+        Failure::of(Code::DockerUnavailable, error.to_string())
+            .about(details)
+            .exit(Exit::Usage)
+    })
 }
 
 /// A call on the engine that failed, as the end of a command.
 pub(crate) fn engine_failure(doing: &str, error: &ActError) -> Failure {
-    Failure::of(code_of(error), format!("{doing}: {error}"))
+    let details = serde_json::json!({ "doing": doing, "reason": error.to_string() });
+    Failure::of(code_of(error), format!("{doing}: {error}")).about(details)
 }
 
 /// A state directory that cannot be had, as the end of a command.
@@ -64,11 +69,11 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
             });
             Failure::new(StructuredError::new(Code::LeaseHeld, chain(error)).details(details))
         }
-        StateError::InsideSpecs { .. } => Failure::of(Code::PrereqMissing, chain(error))
+        StateError::InsideSpecs { .. } => Failure::missing(Reason::NotPossible, chain(error))
             .exit(Exit::Usage)
             .hint("give `--state` another place"),
         StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
-            Failure::of(Code::PrereqMissing, chain(error))
+            Failure::missing(Reason::Unreadable, chain(error))
                 .exit(Exit::Unexpected)
                 .hint("make it a folder that this user may write to, or give `--state` another place")
         }
@@ -76,14 +81,14 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
 }
 
 /// Runs a controller until it is stopped.
-pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>) -> Result<Exit, Failure> {
+pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Exit, Failure> {
     let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
     let endpoint = endpoint(&settings)?;
     let engine_host = host_of(&endpoint).await;
     let docker = connected(&settings, endpoint);
     let endpoint = docker.endpoint();
     let controller =
-        Controller::open(options(&settings, &times, engine_host)).map_err(|error| state_failure(&error))?;
+        Controller::open(options(&settings, engine_host)).map_err(|error| state_failure(&error))?;
     let state = controller.state().clone();
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
@@ -92,8 +97,12 @@ pub(crate) async fn run(settings: Settings, times: Times, screen: Option<Screen>
     let (listening, http) = watch::channel(None);
     let about = About {
         started_at: clock::now(),
-        // Whoever reads this may stand elsewhere.
+        // Whoever reads these may stand elsewhere.
         specs: std::path::absolute(&settings.specs).unwrap_or_else(|_| settings.specs.clone()),
+        state: std::path::absolute(state.root())
+            .unwrap_or_else(|_| state.root().to_path_buf())
+            .display()
+            .to_string(),
         endpoint: endpoint.clone(),
         engine,
         http,
@@ -161,11 +170,12 @@ pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Fail
     let endpoint = endpoint(settings)?;
     let engine_host = host_of(&endpoint).await;
     let docker = connected(settings, endpoint);
-    let controller = Controller::open(options(settings, &Times::default(), engine_host))
-        .map_err(|error| state_failure(&error))?;
+    let controller =
+        Controller::open(options(settings, engine_host)).map_err(|error| state_failure(&error))?;
     let about = About {
         started_at: clock::now(),
         specs: settings.specs.clone(),
+        state: settings.state.display().to_string(),
         endpoint: docker.endpoint(),
         engine: watch::channel(None).1,
         http: watch::channel(None).1,
@@ -175,7 +185,8 @@ pub(crate) async fn alone(settings: &Settings) -> Result<(Handle, Running), Fail
     Ok(controller.start(docker, Arc::new(view)))
 }
 
-fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
+fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
+    let times = settings.times;
     argus_reconciler::Options {
         specs: settings.specs.clone(),
         state: settings.state.clone(),
@@ -187,10 +198,8 @@ fn options(settings: &Settings, times: &Times, engine_host: Option<IpAddr>) -> a
         publish_address: settings.publish_address,
         engine_host,
         helpers: settings.helpers,
-        deadlines: Deadlines {
-            quick: times.timeout_quick,
-            heavy: times.timeout_heavy,
-        },
+        deadlines: times.deadlines,
+        engine_breaker: times.breaker,
         stop_grace: times.stop_grace,
         journal_limit: argus_reconciler::history::journal::LIMIT,
         lease_ttl: times.lease_ttl,
@@ -204,7 +213,7 @@ fn end_of(died: &TaskDied) -> Failure {
         return Failure::fault("controller stopped", died);
     }
     let message = format!("controller stopped: {}; containers keep running", died.reason);
-    Failure::of(Code::PrereqMissing, message)
+    Failure::missing(Reason::NotPossible, message)
         .exit(Exit::Unexpected)
         .hint("`argus run` starts it again and goes on with what is there")
 }

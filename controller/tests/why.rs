@@ -218,7 +218,7 @@ const DB: &str = "\
   <- evidence: its last line on stderr: FATAL: no configuration (in STATE/private/evidence/shop/db/3)
   hint: read what run 3 left: `argus evidence shop db 3`
   hint: read what the container wrote: `argus logs shop db`
-  hint: mend what the container runs; a new image or revision is taken up by itself
+  hint: mend what the container runs; a new image or revision is taken up by itself; what failed: `argus evidence shop db`
   hint: try again with the same inputs: `argus retry shop`
   hint: go back to the last revision that was ready: `argus rollback shop`
 ";

@@ -313,7 +313,7 @@ pub struct Policy {
     /// How many processes a container may have.
     #[schemars(range(min = 1, max = 4_194_304))]
     pub pids_limit: u32,
-    /// How large one log file of a container grows.
+    /// How large one log file of a container grows, from `1KB` to `1GB`.
     pub log_max_size: ByteSize,
     /// How many log files of a container are kept.
     #[schemars(range(min = 1, max = 100))]

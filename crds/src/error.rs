@@ -5,16 +5,20 @@ mod call;
 mod code;
 mod kind;
 mod mocks;
+mod reason;
 mod table;
+
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use action::{ActionId, Remedy, ToolCall};
 pub use call::Call;
 pub use code::{Code, UnknownCode};
 pub use kind::{Category, Class, Severity};
+pub use reason::Reason;
 pub use table::Explanation;
 
 /// An error as everything shows it: status files, CLI, HTTP, MCP, events.
@@ -31,9 +35,12 @@ pub struct StructuredError {
     pub class: Class,
     /// What happened, in words.
     pub message: String,
-    /// The evidence, by code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Value>,
+    /// The evidence, by code. Of `PREREQ_MISSING` its `reason` is one word of: `notFound`, `badRequest`, `usage`, `unauthorized`,
+    /// `forbidden`, `misdirected`, `methodNotAllowed`, `tooLarge`, `timeout`, `unavailable`, `notRunning`, `exists`, `notReady`,
+    /// `notPossible`, `unreadable`, `settings`, `unfit`.
+    #[serde(default, deserialize_with = "known")]
+    #[schemars(!default)]
+    pub details: Map<String, Value>,
     /// What can be done, as identifiers.
     pub suggested_actions: Vec<ActionId>,
     /// What can be done, callable as it stands.
@@ -94,7 +101,7 @@ impl StructuredError {
             severity: about.severity,
             class: about.class,
             message: message.into(),
-            details: None,
+            details: Map::new(),
             suggested_actions: about.actions.to_vec(),
             remedies: about
                 .actions
@@ -139,13 +146,13 @@ impl StructuredError {
         self.with_remedies()
     }
 
-    /// The same error with its evidence.
+    /// The same error with evidence, beside what it has: an object. Nothing that has no name is evidence.
     #[must_use]
-    pub fn details(self, details: Value) -> Self {
-        Self {
-            details: Some(details),
-            ..self
+    pub fn details(mut self, details: Value) -> Self {
+        if let Value::Object(details) = details {
+            self.details.extend(details);
         }
+        self
     }
 
     /// The same error with another severity than the table's.
@@ -161,6 +168,13 @@ impl StructuredError {
             retry_after: Some(seconds),
             ..self
         }
+    }
+
+    /// The same error with the time after which to try again, in whole seconds that have passed by then.
+    #[must_use]
+    pub fn retry_after_span(self, span: Duration) -> Self {
+        let begun = u64::from(span.subsec_nanos() > 0);
+        self.retry_after((span.as_secs() + begun).max(1))
     }
 
     /// The same error with the identity of this occurrence.
@@ -262,6 +276,11 @@ impl std::fmt::Display for StructuredError {
 }
 
 impl std::error::Error for StructuredError {}
+
+/// What is said of nothing in particular is no object: earlier versions wrote `null`, or nothing.
+fn known<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
 
 fn last_bytes(text: &str) -> &str {
     let mut start = text.len().saturating_sub(TAIL);

@@ -73,22 +73,22 @@ pub struct Service {
     /// What it means for the environment when this service is given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<Criticality>,
-    /// Whether full privileges are asked for; refused unless the controller allows it.
+    /// Whether full privileges are asked for; never granted, and a file that asks is refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub privileged: bool,
-    /// Capabilities asked for; refused unless the controller allows it.
+    /// Capabilities asked for; never granted, and a file that asks is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cap_add: Vec<String>,
-    /// Devices asked for; refused unless the controller allows it.
+    /// Devices asked for; never granted, and a file that asks is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Network mode asked for; `host` is refused unless the controller allows it.
+    /// Network mode asked for; a container has its own, and a file that asks for `host` or another's is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_mode: Option<String>,
-    /// Process namespace asked for; `host` is refused unless the controller allows it.
+    /// Process namespace asked for; a container has its own, and a file that asks for `host` or another's is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
-    /// IPC namespace asked for; `host` is refused unless the controller allows it.
+    /// IPC namespace asked for; a container has its own, and a file that asks for `host` or another's is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipc: Option<String>,
 }

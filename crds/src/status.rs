@@ -9,9 +9,11 @@ use crate::complaint::Complaint;
 use crate::error::{Code, StructuredError};
 
 mod calls;
+mod claim;
 mod preflight;
 
 pub use calls::Calls;
+pub use claim::{Holding, RunningTest};
 pub use preflight::{
     CheckName, CheckResult, PREFLIGHT_VERSION, PreflightBefore, PreflightCheck, PreflightFix,
     PreflightOverall, PreflightReport,
@@ -68,6 +70,12 @@ pub struct EnvironmentStatus {
     /// Things to know that are not errors, as the blocks that are carried and not acted on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The tests that run on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<RunningTest>,
+    /// What of it is held.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<Holding>,
     /// How many restarts happened while tests ran.
     pub restarts_during_run: u32,
     /// What the controller may do at present.
@@ -93,6 +101,9 @@ pub struct ControllerStatus {
     pub pid: u32,
     /// When it started (RFC 3339).
     pub started_at: String,
+    /// When it ended with a clean stop (RFC 3339); absent while it runs, and after a kill: then nothing runs under `pid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<String>,
     /// What it may do at present.
     pub mode: Mode,
     /// Why it is in that mode.

@@ -39,7 +39,7 @@ pub struct Suite {
     /// What runs the tests.
     #[serde(default)]
     pub runner: Runner,
-    /// The command, for the runners `shell` and `exec`.
+    /// The command, by `sh -c`. The runners `shell` and `exec` need one; in place of what the others run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The runner's own configuration file.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use argus_crds::error::Category;
 use argus_crds::{ActionId, Code, StructuredError};
 use serde_json::json;
 
@@ -28,6 +29,40 @@ fn every_code_is_explained() {
     }
 }
 
+/// As the first seed says (user story 1), word for word; below twice the threshold a full disk is a check that warns, and no error.
+const DEMANDED: &[(&str, &str, &str)] = &[
+    ("DOCKER_UNAVAILABLE", "infrastructure", "fatal"),
+    ("DISK_SPACE_LOW", "infrastructure", "fatal"),
+    ("CONTAINER_OOM", "container", "recoverable"),
+    ("PORT_CONFLICT", "network", "recoverable"),
+];
+
+#[test]
+fn codes_have_the_category_and_the_severity_that_agents_were_promised() {
+    for (code, category, severity) in DEMANDED {
+        let error = StructuredError::new(code.parse().unwrap(), "x").details(json!({}));
+        let told = serde_json::to_value(error).unwrap();
+        assert_eq!(
+            (&told["code"], &told["category"], &told["severity"]),
+            (&json!(code), &json!(category), &json!(severity))
+        );
+        for field in ["message", "details", "suggestedActions"] {
+            assert!(!told[field].is_null(), "{code}: {field}");
+        }
+    }
+}
+
+#[test]
+fn all_that_is_wrong_with_ports_is_of_one_category() {
+    for code in [
+        Code::PortConflict,
+        Code::PortExhaustion,
+        Code::PortStaleAllocation,
+    ] {
+        assert_eq!(code.about().category, Category::Network, "{code}");
+    }
+}
+
 #[test]
 fn a_misspelt_code_gets_the_nearest() {
     assert_eq!("port-conflict".parse::<Code>().unwrap(), Code::PortConflict);
@@ -47,6 +82,7 @@ fn no_remedy_has_a_hole_in_it() {
             let text = serde_json::to_string(&remedy).unwrap();
             assert!(!text.contains("{env}") && !text.contains("{service}"), "{text}");
             assert!(!remedy.summary.is_empty());
+            assert!(remedy.command.is_some() && remedy.mcp.is_some(), "{text}");
         }
         assert!(
             Code::ALL.iter().any(|code| code.about().actions.contains(action)),
@@ -66,6 +102,17 @@ fn remedies_name_environment_and_service() {
         .find(|remedy| remedy.action == ActionId::InspectLogs)
         .unwrap();
     assert_eq!(logs.command.as_deref(), Some("argus logs 'my shop' api"));
+}
+
+#[test]
+fn what_needs_an_environment_that_is_not_known_says_which_there_are() {
+    let retry = ActionId::Retry.remedy(None, None);
+    assert_eq!(
+        retry.summary,
+        "try again with the same inputs; which environments there are"
+    );
+    assert_eq!(retry.command.as_deref(), Some("argus get"));
+    assert_eq!(retry.mcp.map(|call| call.tool).as_deref(), Some("argus_status"));
 }
 
 #[test]
@@ -95,11 +142,32 @@ fn an_error_is_camel_case_and_leaves_out_what_it_does_not_know() {
         "stdoutTail",
         "debug",
         "timestamp",
-        "details",
     ] {
         assert!(json.get(absent).is_none(), "{absent}");
     }
     assert_eq!(serde_json::from_value::<StructuredError>(json).unwrap(), error);
+}
+
+#[test]
+fn details_are_always_an_object_and_what_earlier_versions_wrote_is_read() {
+    let error = StructuredError::new(Code::Internal, "x");
+    let json = serde_json::to_value(&error).unwrap();
+    assert_eq!(json["details"], json!({}));
+    let more = error
+        .clone()
+        .details(json!({ "a": 1 }))
+        .details(json!({ "b": 2 }));
+    assert_eq!(serde_json::Value::Object(more.details), json!({ "a": 1, "b": 2 }));
+    let mut earlier = json;
+    for written in [None, Some(json!(null))] {
+        let fields = earlier.as_object_mut().unwrap();
+        fields.remove("details");
+        fields.extend(written.map(|written| ("details".to_owned(), written)));
+        assert_eq!(
+            serde_json::from_value::<StructuredError>(earlier.clone()).unwrap(),
+            error
+        );
+    }
 }
 
 #[test]

@@ -106,7 +106,8 @@ impl<'e> Controller<'e> {
             .expect("argus runs")
     }
 
-    fn command(&self) -> Command {
+    /// Another command of the CLI against the same folders, to be started.
+    pub fn command(&self) -> Command {
         let mut command = self.engine.command_in_netns(binary::argus());
         let host = self.options.host.clone().unwrap_or_else(|| self.engine.host());
         command

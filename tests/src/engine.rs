@@ -7,7 +7,7 @@ mod slot;
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -154,6 +154,18 @@ impl PrivateEngine {
         opened.join().expect("a connection is no reason to panic")
     }
 
+    /// A listener at an address inside the namespace, loopback included.
+    #[must_use]
+    pub fn listen(&self, at: SocketAddr) -> TcpListener {
+        let namespace = File::open(format!("/run/netns/{}", self.netns())).expect("the engine's namespace");
+        let opened = std::thread::spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            TcpListener::bind(at)
+        });
+        let listener = opened.join().expect("a listener is no reason to panic");
+        listener.unwrap_or_else(|error| panic!("{at}: {error}"))
+    }
+
     /// A folder that lives as long as the engine, short enough for unix sockets.
     #[must_use]
     pub fn scratch(&self, name: &str) -> PathBuf {
@@ -195,6 +207,14 @@ impl PrivateEngine {
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "docker {args:?}: {err}");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Kills what a container runs, from its inside. The shell that does it may die with the container before it has
+    /// said that all went well, so what it ends with is worth nothing: whoever calls waits for what follows.
+    pub fn kill_all_in(&self, container: &str) {
+        let ended = self.docker(&["exec", container, "sh", "-c", "kill -9 -1"]);
+        let err = String::from_utf8_lossy(&ended.stderr);
+        assert!(!err.contains("No such container"), "{err}");
     }
 
     /// One API call, body and answer as JSON. An engine that does not answer ends the test.

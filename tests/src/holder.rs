@@ -17,6 +17,13 @@ impl Holder {
         Self::run(engine, port, &script)
     }
 
+    /// A program that takes connections and never says a word.
+    #[must_use]
+    pub fn silent(engine: &PrivateEngine, port: u16) -> Self {
+        let script = format!("exec busybox nc -ll -p {port} -e sleep 600");
+        Self::run(engine, port, &script)
+    }
+
     /// The engine's own proxy, as it is left over when its container went without it.
     #[must_use]
     pub fn leaked_proxy(engine: &PrivateEngine, port: u16) -> Self {

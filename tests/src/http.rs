@@ -165,6 +165,16 @@ impl<S: Read + Write> Events<S> {
         }
     }
 
+    /// The next comment, without its colon; whatever else comes before it is passed over. `None` where the stream ended.
+    pub fn comment(&mut self) -> io::Result<Option<String>> {
+        while let Some(line) = self.line()? {
+            if let Some(comment) = line.strip_prefix(':') {
+                return Ok(Some(comment.trim().to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
     fn line(&mut self) -> io::Result<Option<String>> {
         loop {
             if let Some(end) = self.raw.iter().position(|byte| *byte == b'\n') {

@@ -65,7 +65,12 @@ fn docker_keeps_the_contract() {
     engine.make_busybox_image(IMAGE, &[]);
     let outcome = block(async {
         let endpoint = Endpoint::parse(&engine.host()).unwrap();
-        let docker = Docker::with_own_image(endpoint, Arc::new(now), Some(own_image(engine)));
+        let docker = Docker::with_own_image(
+            endpoint,
+            Arc::new(now),
+            Some(own_image(engine)),
+            argus_backend::NO_PROGRESS,
+        );
         Drive::new(&docker, IMAGE, "contract").through().await
     });
     assert_eq!(outcome, Ok(()));

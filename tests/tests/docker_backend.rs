@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::{Backend, LogQuery, Progress};
-use argus_core::desired::{Build, Mount};
+use argus_core::desired::{Build, Confinement, Mount};
 use argus_core::ident::{ContainerId, Hash, HostPort, NetworkId, Protocol, ResourceName};
 use argus_core::observed::{Container, ContainerState, Sighting, World};
 use argus_core::outcome::{ActError, Done, PortOwner};
@@ -79,13 +79,17 @@ fn spec(env: &str, service: &str) -> ContainerSpec {
         aliases: vec![service.to_owned()],
         bindings: vec![],
         mounts: vec![],
-        tmpfs: vec!["/scratch".to_owned()],
+        tmpfs: vec!["/scratch:size=1m".to_owned()],
         extra_hosts: vec![],
         user: None,
         working_dir: None,
         memory: Some(32 << 20),
         nano_cpus: Some(500_000_000),
         stop_grace: Duration::from_secs(2),
+        confinement: Confinement {
+            pids_limit: 100,
+            ..Confinement::default()
+        },
     }
 }
 
@@ -274,9 +278,10 @@ fn every_act_can_be_repeated_and_is_seen() {
             ("argus-life-web", IMAGE)
         );
 
-        let command = ["sh", "-c", "echo $GREETING; exit 3"].map(str::to_owned);
+        let asked = "echo $GREETING; grep -c ' /scratch tmpfs .*size=1024k' /proc/mounts; exit 3";
+        let command = ["sh", "-c", asked].map(str::to_owned);
         let result = docker.exec(&id, &command).await.expect("exec");
-        assert_eq!((result.exit_code, result.output.as_str()), (3, "hello\n"));
+        assert_eq!((result.exit_code, result.output.as_str()), (3, "hello\n1\n"));
         let mut lines: Vec<_> = docker.logs(&id, LogQuery::default()).collect().await;
         lines.sort_by_key(|line| line.as_ref().is_ok_and(|line| line.stderr));
         let texts: Vec<_> = lines.into_iter().map(|line| line.expect("a line")).collect();

@@ -1,4 +1,5 @@
-//! What else may happen to an environment on a real engine: changed by hand, judged by its image, crashing, keeping data.
+//! What else may happen to an environment on a real engine: changed by hand, judged by its image, crashing, keeping data,
+//! living for a time.
 #![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
 use std::time::Duration;
@@ -53,6 +54,96 @@ fn what_is_changed_by_hand_is_put_right() {
 }
 
 #[test]
+fn containers_are_confined_as_their_file_says() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = |policy: &str| {
+        format!(
+            "project: {{ name: confined }}\n{policy}services:\n  one:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    \
+             container: {{ name: confined-one }}\n"
+        )
+    };
+    let host = || engine.inspect("confined-one").expect("it is there")["HostConfig"].clone();
+    argus.write_spec("e2e.yaml", &spec(""));
+    argus.wait_ready("confined", LIMIT);
+    let usual = host();
+    assert_eq!((&usual["PidsLimit"], &usual["Init"]), (&512.into(), &true.into()));
+    assert!(usual["SecurityOpt"].to_string().contains("no-new-privileges"));
+
+    let policy = "{ init: false, noNewPrivileges: false, pidsLimit: 64, logMaxSize: 250KB, logMaxFiles: 2 }";
+    argus.write_spec("e2e.yaml", &spec(&format!("argus: {{ policy: {policy} }}\n")));
+    argus.wait_until(LIMIT, "it is replaced by one that is confined as asked", || {
+        (engine.inspect("confined-one")?["HostConfig"]["PidsLimit"] == 64).then_some(())
+    });
+    let status = argus.wait_ready("confined", LIMIT);
+    let asked = host();
+    assert_eq!(asked["Init"], false);
+    assert!(!asked["SecurityOpt"].to_string().contains("no-new-privileges"));
+    let log = &asked["LogConfig"]["Config"];
+    assert_eq!(
+        (text(&log["max-size"]), text(&log["max-file"])),
+        ("250000".into(), "2".into())
+    );
+    assert!(
+        !status["notes"].to_string().contains("argus.policy"),
+        "{status:#}"
+    );
+
+    // What somebody makes of it afterwards is put right.
+    for limit in ["5000", "-1"] {
+        let before = incarnations(engine, "confined");
+        engine.docker_ok(&["update", "--pids-limit", limit, "confined-one"]);
+        argus.wait_until(LIMIT, "the limit is put right", || {
+            let now = engine.inspect("confined-one")?;
+            (now["HostConfig"]["PidsLimit"] == 64 && incarnations(engine, "confined") != before).then_some(())
+        });
+        argus.wait_ready("confined", LIMIT);
+    }
+}
+
+#[test]
+fn an_environment_lives_for_the_time_that_its_file_says() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = |ttl: &str| {
+        format!(
+            "project: {{ name: brief }}\nargus: {{ ttl: {ttl} }}\nservices:\n  one:\n    image: busybox:local\n    \
+             command: [\"sleep\", \"3600\"]\n    container: {{ name: brief-one }}\n"
+        )
+    };
+    let made = || (!incarnations(engine, "brief").is_empty()).then_some(());
+    let gone = || {
+        let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=brief"]);
+        (incarnations(engine, "brief").is_empty() && networks.is_empty()).then_some(())
+    };
+    argus.write_spec("e2e.yaml", &spec("6s"));
+    argus.wait_until(LIMIT, "it is made", made);
+    argus.wait_until(LIMIT, "its time is over, and nobody asked", gone);
+    argus.wait_until(LIMIT, "it is said why there is none", || {
+        let get = argus.cli(&["get", "brief"]);
+        let told = String::from_utf8_lossy(&get.stderr).into_owned();
+        told.contains("its `argus.ttl` is over").then_some(())
+    });
+    // A removal is of a container that nobody desires, and so of no environment.
+    let events = argus.cli(&["events", "--type", "intent"]);
+    assert!(
+        String::from_utf8_lossy(&events.stdout).contains("its `argus.ttl` is over"),
+        "{events:?}"
+    );
+
+    // It does not come back with the controller.
+    argus.kill9();
+    argus.start_again();
+    wait::all_the_while(Duration::from_secs(3), "it stays away", || gone().is_some());
+
+    assert_eq!(argus.cli(&["retry", "brief"]).status.code(), Some(0));
+    argus.wait_until(LIMIT, "somebody brought it back", made);
+    argus.wait_until(LIMIT, "for as long as before", gone);
+    argus.write_spec("e2e.yaml", &spec("2h"));
+    argus.wait_ready("brief", LIMIT);
+}
+
+#[test]
 fn an_images_own_healthcheck_decides_ready() {
     let engine = engine();
     engine.make_busybox_image(
@@ -100,6 +191,32 @@ fn a_crash_loop_is_restarted_with_growing_delays_and_then_given_up() {
         let now = engine.inspect("loops-bad")?;
         (text(&now["State"]["StartedAt"]) != starts).then_some(())
     });
+}
+
+#[test]
+fn what_was_given_up_is_tried_with_the_image_that_its_tag_stands_for_now() {
+    let engine = engine();
+    engine.make_busybox_image("turned:local", &["CMD [\"sh\", \"-c\", \"exit 3\"]"]);
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        "project: { name: turned }\nresilience: { container: { maxRestarts: 1, restartDelay: 1s } }\nservices:\n  \
+         one:\n    image: turned:local\n    container: { name: turned-one }\n",
+    );
+    argus.wait_status("turned", LIMIT, "gives up", |now| {
+        now.to_string().contains("CONTAINER_RESTART_EXHAUSTED")
+    });
+    engine.make_busybox_image("turned:local", &[]);
+    // Nobody asks for it.
+    let status = argus.wait_ready("turned", LIMIT);
+    assert_eq!(
+        Controller::service(&status, "one")["state"],
+        "Ready",
+        "{status:#}"
+    );
+    let events = argus.cli(&["events", "turned", "--type", "intent"]);
+    let told = String::from_utf8_lossy(&events.stdout).into_owned();
+    assert!(told.contains("its image is another by now"), "{told}");
 }
 
 #[test]

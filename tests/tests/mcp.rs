@@ -12,6 +12,12 @@ mod agent;
 mod alone;
 #[path = "mcp/calls.rs"]
 mod calls;
+#[path = "mcp/circuit.rs"]
+mod circuit;
+#[path = "mcp/claims.rs"]
+mod claims;
+#[path = "mcp/fit.rs"]
+mod fit;
 #[path = "mcp/inspector.rs"]
 mod inspector;
 #[path = "mcp/mocks.rs"]

@@ -33,6 +33,11 @@ fn crash(engine: &PrivateEngine, container: &str) {
     kill_process(pid.expect("it runs"), Signal::KILL).expect("its process takes a signal");
 }
 
+/// A figure of what crashed.
+fn of_a_crash(name: &str) -> String {
+    format!("{name}{{reason=\"CONTAINER_CRASH\"}}")
+}
+
 /// Every query of the dashboard, with what Grafana puts in for its variables.
 fn queries(value: &Value, found: &mut Vec<String>) {
     match value {
@@ -101,17 +106,17 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
     prometheus.wait_for(restarts, 1.0);
     prometheus.wait_for("argus_recoveries_total", 1.0);
     prometheus.wait_for("argus_errors_total{code=\"CONTAINER_CRASH\"}", 1.0);
-    prometheus.wait_for("argus_time_to_detect_seconds_count", 1.0);
-    prometheus.wait_for("argus_time_to_recover_seconds_count", 1.0);
+    prometheus.wait_for(&of_a_crash("argus_time_to_detect_seconds_count"), 1.0);
+    prometheus.wait_for(&of_a_crash("argus_time_to_recover_seconds_count"), 1.0);
     let took = prometheus
-        .value("argus_time_to_recover_seconds_sum")
+        .value(&of_a_crash("argus_time_to_recover_seconds_sum"))
         .expect("it is there");
     assert!(
         (2.0..60.0).contains(&took),
         "a restart waits for two seconds: {took}"
     );
     let seen = prometheus
-        .value("argus_time_to_detect_seconds_sum")
+        .value(&of_a_crash("argus_time_to_detect_seconds_sum"))
         .expect("it is there");
     assert!((0.0..5.0).contains(&seen), "an end is seen at once: {seen}");
     assert!(prometheus.value("argus_watch_lag_seconds_count") >= Some(2.0));

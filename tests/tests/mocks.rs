@@ -151,10 +151,10 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
                 }
             });
         }
-        for number in 1..=40 {
+        for number in 1..=200 {
             mock.replace(&saying(&format!("word {number}")).to_string());
             match number % 4 {
-                // By itself, sooner or later.
+                // By itself.
                 0 => {}
                 1 => mock.signal(Signal::HUP),
                 2 => assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200),
@@ -168,13 +168,15 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
                 }
             }
             let wanted = format!("word {number}");
-            wait::until(LIMIT, "the new file is served", || {
-                (mock.ask("GET", "/word", "").body == wanted.as_bytes()).then_some(())
-            });
+            // Whoever replaced it is not answered by the old one any more; a signal may come later than the question.
+            assert_eq!(mock.ask("GET", "/word", "").body, wanted.as_bytes());
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(asked.load(Ordering::Relaxed) > 1_000, "{asked:?}");
+    assert!(
+        asked.load(Ordering::Relaxed) > 200,
+        "one for each file: {asked:?}"
+    );
     let health = mock.ask("GET", "/__argus/health", "").json();
     assert_eq!(
         (&health["status"], &health["config"]["problem"]),

@@ -86,7 +86,7 @@ fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_fai
     argus.wait_ready("leased", LIMIT);
 
     told(&argus, &["test", "begin", "leased", "--case", "sell"]);
-    engine.docker_ok(&["exec", "leased-app", "sh", "-c", "kill -9 -1"]);
+    engine.kill_all_in("leased-app");
     argus.wait_status("leased", LIMIT, "is started again", |now| {
         now["restartsDuringRun"] == 1 && now["phase"] == "Ready"
     });
@@ -188,6 +188,8 @@ fn the_commands_of_remedies_work_as_they_are_printed() {
             .strip_prefix("argus ")
             .map(str::to_owned)
     });
+    let kept = argus.state.join("private/evidence/cured/app/1/evidence.json");
+    argus.wait_until(LIMIT, "what it left is kept", || kept.is_file().then_some(()));
     let mut ran = 0;
     for command in commands {
         let output = argus.cli(&command.split(' ').collect::<Vec<_>>());
@@ -195,7 +197,7 @@ fn the_commands_of_remedies_work_as_they_are_printed() {
         assert!(output.status.success(), "argus {command}: {said}");
         ran += 1;
     }
-    assert_eq!(ran, 3, "logs, retry, rollback: {error:#}");
+    assert_eq!(ran, 4, "logs, evidence, retry, rollback: {error:#}");
     let evidence = argus.cli(&["evidence", "cured", "app"]);
     assert!(String::from_utf8_lossy(&evidence.stdout).contains("no such table"));
     let why = argus.cli(&["why", "cured"]);

@@ -72,6 +72,23 @@ const TRANSCRIPTS: &[(&str, &[&str])] = &[
     ("usage_orphans", &["orphans", "--timeout", "soon"]),
     ("usage_why", &["why", "shop/api/1"]),
     ("usage_wait", &["wait"]),
+    ("logs", &["logs", "shop/db", "--tail", "1"]),
+    ("logs_previous", &["logs", "shop/db", "--previous"]),
+    ("evidence", &["evidence", "shop"]),
+    ("incidents", &["incidents"]),
+    ("network", &["network", "shop"]),
+    ("init_there", &["init", ".", "--specs", "made"]),
+    ("retry", &["retry", "shop"]),
+    ("down_unknown", &["down", "shpo"]),
+    ("hold_unknown", &["hold", "shpo", "--for", "10m"]),
+    ("resume_not_held", &["resume", "shop"]),
+    ("cancel_unknown", &["cancel", "shpo"]),
+    ("rollback_nothing", &["rollback", "shop"]),
+    ("fork_taken", &["fork", "shop", "broken"]),
+    ("test_unknown", &["test", "end", "shop", "--case", "smoke"]),
+    ("reclaim", &["reclaim", "--images-only", "--dry-run"]),
+    ("mock_none", &["mock", "requests", "shop", "payments"]),
+    ("usage_doctor", &["doctor", "--out"]),
 ];
 
 /// Lines that may be wider than the terminal: what a person copies, and what is said beside the data.
@@ -124,6 +141,47 @@ fn every_command_looks_as_it_was_designed_on_terminals_and_in_pipes() {
         }
     }
     assert!(differ.is_empty(), "transcripts differ: {differ:?}");
+}
+
+/// Every command that the help of `words` names, with those below it.
+fn below(scene: &Scene, words: &[&str], all: &mut Vec<Vec<String>>) {
+    let asked: Vec<&str> = words.iter().copied().chain(["--help"]).collect();
+    let help = utf8(&scene.piped(&asked).stdout);
+    let Some((_, commands)) = help.split_once("\nCommands:\n") else {
+        return;
+    };
+    let commands = commands.lines().take_while(|line| !line.is_empty());
+    for verb in commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()) {
+        // Lines that go on begin with more blanks; `help` is of all commands.
+        if verb.is_empty() || verb == "help" {
+            continue;
+        }
+        let words: Vec<&str> = words.iter().copied().chain([verb]).collect();
+        all.push(words.iter().map(|word| (*word).to_owned()).collect());
+        below(scene, &words, all);
+    }
+}
+
+#[test]
+fn the_help_of_every_command_fits_a_narrow_terminal_and_is_as_it_was_written() {
+    let scene = Scene::set();
+    let mut all = Vec::new();
+    below(scene, &[], &mut all);
+    assert!(all.len() > 35, "{all:?}");
+    let mut shown = String::new();
+    for words in &all {
+        let asked: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let (text, code) = scene.on_terminal(&asked, NARROW);
+        assert_eq!(code, 0, "{asked:?}");
+        let text = plain(&text);
+        let wide: Vec<&str> = text
+            .lines()
+            .filter(|line| line.chars().count() > usize::from(NARROW))
+            .collect();
+        assert!(wide.is_empty(), "{asked:?}: {wide:?}");
+        shown.extend(["$ argus ", &asked.join(" "), "\n", &text, "\n"]);
+    }
+    settings().bind(|| insta::assert_snapshot!("help_of_every_command", shown));
 }
 
 #[test]

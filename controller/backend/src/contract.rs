@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use argus_core::desired::Confinement;
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels;
 use argus_core::observed::{Container, ContainerState, World};
@@ -367,6 +368,7 @@ impl<'a, B: Backend> Drive<'a, B> {
             memory: None,
             nano_cpus: None,
             stop_grace: GRACE,
+            confinement: Confinement::default(),
         })
     }
 }

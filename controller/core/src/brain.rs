@@ -272,7 +272,10 @@ impl Brain {
         claims: &mut Claims,
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
-        if let Some(plan) = self.keeps_off(env, accepted.map(AsRef::as_ref), inputs) {
+        if let Some(mut plan) = self.keeps_off(env, accepted.map(AsRef::as_ref), inputs) {
+            // What dead controllers left is there still, whoever is to act.
+            let there = cached.plan.orphans.iter().filter(|orphan| orphan.is_in(observed));
+            plan.orphans.extend(there.cloned());
             cached.version = Some(observed.version);
             cached.plan = Arc::new(plan);
             cached.accepted = accepted.cloned();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +133,8 @@ pub struct Look {
     pub signature: Signature,
     /// When it was taken; of looks that show the same the first.
     pub at: Timestamp,
+    /// After how long what does not work is looked at again, the last time that was said.
+    pub again: Option<Duration>,
     /// All links.
     pub links: Vec<Found>,
     /// Everything is still there as it was looked at.

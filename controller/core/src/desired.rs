@@ -3,6 +3,7 @@
 pub mod admit;
 mod check;
 mod claims;
+mod confinement;
 pub mod conflict;
 mod container;
 pub mod fork;
@@ -17,6 +18,7 @@ mod notes;
 mod paths;
 mod peers;
 mod policy;
+mod port_policy;
 pub mod ports;
 mod settings;
 pub mod template;
@@ -32,6 +34,9 @@ use crate::backoff::Growth;
 use crate::ident::{EnvName, Hash, HostPort, Protocol, ResourceName, Revision, ServiceName};
 use crate::memory::breaker::Settings as BreakerSettings;
 use crate::secrets::Secrets;
+
+pub use confinement::Confinement;
+pub use port_policy::{PortPolicy, PortStrategy};
 
 /// One admitted environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +58,9 @@ pub struct Desired {
     pub ports: PortPolicy,
     /// How failed containers are started again.
     pub restart: RestartPolicy,
+    /// How tightly its containers are confined.
+    #[serde(default, skip_serializing_if = "Confinement::is_default")]
+    pub confinement: Confinement,
     /// When the engine is left alone for this environment; `None`: never.
     #[serde(default)]
     pub breaker: Option<BreakerSettings>,
@@ -70,6 +78,9 @@ pub struct Desired {
     /// Whether it is left as it is.
     #[serde(default)]
     pub hold: bool,
+    /// How long it lives after it was accepted; `None`: until its file goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Duration>,
     /// A revision that is not Ready within this time gives way to the last good one; `None`: never by itself.
     #[serde(default)]
     pub rollback: Option<Duration>,
@@ -107,7 +118,7 @@ pub struct Service {
     pub ports: Vec<Port>,
     /// Bind mounts and named volumes.
     pub mounts: Vec<Mount>,
-    /// Paths with a tmpfs on them.
+    /// Paths with a tmpfs on them, `/path` or `/path:options` each.
     pub tmpfs: Vec<String>,
     /// `name:address` lines for `/etc/hosts`.
     pub extra_hosts: Vec<String>,
@@ -141,6 +152,9 @@ pub struct File {
     pub path: String,
     /// Its contents.
     pub text: String,
+    /// Where a mock passes requests on to, if that names a port of the host: it moves along.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 impl File {
@@ -323,27 +337,6 @@ pub enum Criticality {
     Recoverable,
     /// Nothing.
     Optional,
-}
-
-/// Where host ports come from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortPolicy {
-    /// First port of the range, inclusive.
-    pub low: u16,
-    /// Last port of the range, inclusive.
-    pub high: u16,
-    /// What happens to a taken port.
-    pub strategy: PortStrategy,
-}
-
-/// What happens to a taken port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PortStrategy {
-    /// It moves into the range.
-    Auto,
-    /// The service waits until it is free.
-    Fail,
 }
 
 /// How failed containers are started again.

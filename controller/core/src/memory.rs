@@ -20,6 +20,7 @@ mod forget;
 pub mod notice;
 mod reattach;
 pub mod restart;
+mod superseded;
 mod well;
 
 pub use circuits::Circuits;
@@ -148,12 +149,18 @@ pub struct Death {
     /// What its probe said last, oldest first, where that is how it failed.
     #[serde(default)]
     pub probe_said: Vec<String>,
+    /// Since when its probe failed, where that is how it failed and the probe is ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Timestamp>,
     /// What it left; `None` until it was taken.
     #[serde(default)]
     pub evidence: Option<Evidence>,
     /// A later run was seen.
     #[serde(default)]
     pub answered: bool,
+    /// It was given up, and the name of its image stands for another image by now: that one is tried as if for the first time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub superseded: bool,
     /// When its probe found it healthy again, before anything was done.
     #[serde(default)]
     pub recovered_at: Option<Timestamp>,
@@ -179,8 +186,10 @@ impl Death {
             memory_limit: None,
             error: String::new(),
             probe_said: Vec::new(),
+            failing_since: None,
             evidence: None,
             answered: false,
+            superseded: false,
             recovered_at: None,
             well_for: None,
         }

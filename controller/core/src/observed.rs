@@ -1,6 +1,7 @@
 //! What is there: the engine's objects as the eyes last saw them.
 
-use std::collections::BTreeMap;
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub enum Sighting {
     Stopped(ContainerId, Timestamp),
     /// The kernel told of want of memory in this container.
     OutOfMemory(ContainerId, Timestamp),
+    /// The name that this container's image goes by stands for another image by now, or for none.
+    Retagged(ContainerId),
     /// The engine does not answer; everything known is from before this.
     Lost(Timestamp, String),
     /// It still does not answer, after so many tries in a row.
@@ -228,8 +231,17 @@ pub struct Config {
     pub nano_cpus: u64,
     /// Published ports: (container port, host port).
     pub bindings: Vec<(HostPort, HostPort)>,
+    /// Addresses of the host that they are published at: (host port, address), the unspecified one for all of them.
+    #[serde(default)]
+    pub addresses: Vec<(HostPort, IpAddr)>,
     /// Name of the engine's restart policy, `no` on ours.
     pub restart_policy: String,
+    /// The most processes, 0 for no limit; `None` where the engine is not known to keep one.
+    #[serde(default)]
+    pub pids_limit: Option<u64>,
+    /// Whether it has every privilege.
+    #[serde(default)]
+    pub privileged: bool,
 }
 
 /// A network with our labels.
@@ -292,6 +304,8 @@ pub struct Observed {
     pub networks: BTreeMap<NetworkId, Arc<Network>>,
     /// Its volumes, by name.
     pub volumes: BTreeMap<String, Arc<Volume>>,
+    /// Those of its containers whose image's name stands for another image by now.
+    pub retagged: BTreeSet<ContainerId>,
     /// Grows whenever anything above changes, so that an unchanged environment need not be planned again.
     pub version: u64,
 }

@@ -22,6 +22,9 @@ pub struct Orders {
     /// Projects whose orphans are removed whatever the settings say, each until then.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cleaning: BTreeMap<String, Timestamp>,
+    /// Environments that are not desired because their time is over; kept with what is down.
+    #[serde(skip)]
+    pub expired: BTreeSet<EnvName>,
     /// What nobody asked for, but the controller's own state forbids; not kept.
     #[serde(skip)]
     pub bans: Bans,
@@ -50,6 +53,9 @@ pub struct Hold {
     pub until: Option<Timestamp>,
     /// Why, in somebody's words.
     pub reason: String,
+    /// Who asked for it, in their own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
 }
 
 /// A test case that wants its services left running.
@@ -64,6 +70,12 @@ pub struct Lease {
     pub since: Timestamp,
     /// It ends by itself then.
     pub until: Timestamp,
+    /// Who runs it, in their own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// What for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
 }
 
 impl Orders {
@@ -165,6 +177,7 @@ mod tests {
             since: Timestamp(0),
             until: until.map(Timestamp),
             reason: String::new(),
+            holder: None,
         }
     }
 
@@ -189,12 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_kept_before_there_were_holders_is_still_read() {
+        let kept = r#"{"holds":[{"environment":"shop","service":null,"since":0,"until":null,"reason":"look"}],
+            "leases":[{"environment":"shop","case":"a","since":0,"until":10}]}"#;
+        let orders: Orders = serde_json::from_str(kept).unwrap();
+        assert_eq!(
+            (&orders.holds[0].holder, &orders.leases[0].purpose),
+            (&None, &None)
+        );
+        let again: Orders = serde_json::from_str(&serde_json::to_string(&orders).unwrap()).unwrap();
+        assert_eq!(orders, again);
+    }
+
+    #[test]
     fn a_lease_ends_by_itself_or_by_its_name() {
         let lease = |case: &str, until| Lease {
             environment: env("shop"),
             case: case.to_owned(),
             since: Timestamp(0),
             until: Timestamp(until),
+            holder: None,
+            purpose: None,
         };
         let mut orders = Orders::default();
         orders.begin(lease("a", 10));

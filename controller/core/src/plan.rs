@@ -26,6 +26,7 @@ mod circuit;
 mod drift;
 pub mod forecast;
 pub mod image;
+pub mod moved;
 mod network;
 pub mod orphan;
 pub mod port;

@@ -18,6 +18,9 @@ pub struct Health {
     pub verdict: Verdict,
     /// Since when.
     pub since: Timestamp,
+    /// Of `Unhealthy`: when the first of the bad answers came that made it; `None` where nobody told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Timestamp>,
     /// The run of the container it speaks of; a verdict on an earlier run says nothing.
     pub started_at: Option<Timestamp>,
     /// What the last probe said, cut to 4 KiB.

@@ -14,8 +14,9 @@ mod settle;
 mod story;
 mod wanted;
 
+pub use name::environment;
 pub use settle::{Settlement, settle};
-pub use story::{controller_story, story};
+pub use story::{controller_story, looked, story};
 pub use wanted::Wanted;
 
 /// The version of the journal's format.
@@ -145,7 +146,7 @@ pub enum Note {
         /// Its id, as in the status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_id: Option<String>,
-        /// Of a run that ended: how long after its end it was told, in milliseconds.
+        /// Of a run that failed: how long after its end, or its first failed probe, it was told, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_ms: Option<u64>,
     },
@@ -229,14 +230,22 @@ pub enum Note {
         /// How many.
         orphans: u64,
     },
-    /// A check of the preflight came to something else.
+    /// It is looked whether engine, disk and the rest are fit.
+    Look {
+        /// Somebody asked for it; else it came to something else than the look before.
+        asked: bool,
+        /// Checks that are not made.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        skip: Vec<CheckName>,
+    },
+    /// A check of the preflight came to this, or, where nobody asked, to something else than before.
     Check {
         /// Which.
         check: CheckName,
         /// What it came to.
         result: CheckResult,
     },
-    /// All checks together came to something else.
+    /// The look is over: what all checks together came to.
     Preflight {
         /// What.
         overall: PreflightOverall,
@@ -380,15 +389,5 @@ pub fn end(outcome: &Result<Done, ActError>) -> (End, Option<Code>) {
         Ok(_) => (End::Done, None),
         Err(error) if error.is_outcome_unknown() => (End::Unknown, Some(code_of(error))),
         Err(error) => (End::Failed, Some(code_of(error))),
-    }
-}
-
-/// The environment of a subject, where it names one.
-pub fn environment(subject: &Subject) -> Option<&EnvName> {
-    match subject {
-        Subject::Service { environment, .. }
-        | Subject::Network { environment }
-        | Subject::Volume { environment, .. } => Some(environment),
-        Subject::Image { .. } | Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => None,
     }
 }

@@ -11,13 +11,14 @@ use crate::connectivity::Book;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort};
 use crate::memory::{Circuits, Disturbance, EnvMemory, Refused};
-use crate::observed::{Observed, Outage};
+use crate::observed::{Away, Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{Plan, Subject};
 use crate::preflight::Survey;
 use crate::probe::HealthBook;
 use crate::time::Timestamp;
 
+mod claim;
 mod condition;
 mod error;
 mod ground;
@@ -33,6 +34,7 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
+pub use error::away::{lasting, unavailable};
 pub use error::circuit::status as breaker;
 pub use error::{code_of, error_id};
 pub use orphan::{leftovers, orphan_errors, orphans};
@@ -48,6 +50,8 @@ pub struct StatusInput<'a> {
     pub accepted: Option<&'a Accepted>,
     /// Its file as it stands now, when that is refused; the accepted revision keeps running.
     pub rejected: Option<Rejection<'a>>,
+    /// Other files that claim to be this environment, which another file describes.
+    pub rivals: &'a [Rejection<'a>],
     /// Complaints about an accepted file: warnings.
     pub warnings: &'a [Complaint],
     /// What people and agents asked for.
@@ -88,6 +92,8 @@ pub struct StatusInput<'a> {
     pub mode: Mode,
     /// Why it does nothing at all; `None` when it does.
     pub safe: Option<&'a str>,
+    /// Where the controller keeps what it knows.
+    pub state: &'a str,
     /// The time.
     pub now: Timestamp,
 }
@@ -112,6 +118,12 @@ pub struct EngineView<'a> {
     pub synced: bool,
     /// Why it does not answer.
     pub reason: &'a str,
+    /// How it is reached.
+    pub endpoint: &'a str,
+    /// Since when it does not answer.
+    pub since: Option<Timestamp>,
+    /// How it is looked for meanwhile.
+    pub away: Option<Away<'a>>,
 }
 
 /// The status of an environment. What did not change keeps its `asOf` and its transition times, so that two equal states are two
@@ -152,6 +164,8 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .accepted
             .map(|accepted| accepted.desired.notes.clone())
             .unwrap_or_default(),
+        tests: claim::tests(input),
+        holds: claim::holds(input),
         restarts_during_run: restarts_during_run(input),
         mode: input.mode,
         breaker: error::circuit::of_environment(input.circuits, input.env),

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::backoff::Growth;
+use argus_core::brain::Site;
 use argus_core::desired::admit::{Admission, SpecSite, admit};
 use argus_core::desired::conflict::conflicts;
 use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, SpentMode};
 use argus_core::ident::{EnvName, Hash};
+use argus_core::plan::{PortMap, render};
 use argus_core::time::Timestamp;
 use argus_crds::yaml;
 
@@ -168,6 +170,47 @@ fn notes_say_nothing_about_what_has_to_run() {
     let noted = format!("{TWO}\ndashboard: {{port: 1}}\n");
     let (plain, noted) = (desired(TWO, &site()), desired(&noted, &site()));
     assert_eq!((noted.notes.len(), plain.revision), (1, noted.revision));
+}
+
+#[test]
+fn a_file_may_say_how_tightly_its_containers_are_confined_and_who_says_nothing_runs_as_before() {
+    let rendered = |desired: &Desired| {
+        let site = Site {
+            controller: "c".to_owned(),
+            run: "r".to_owned(),
+            publish_address: "127.0.0.1".parse().unwrap(),
+        };
+        let (spec, hash) = render::environment(desired, &PortMap::new(), &site)
+            .into_values()
+            .next()
+            .unwrap();
+        (spec, hash)
+    };
+    let with = |policy: &str| desired(&format!("{TWO}argus: {{policy: {policy}}}\n"), &site());
+    let plain = desired(TWO, &site());
+    let usual = with("{init: true, noNewPrivileges: true, pidsLimit: 512, logMaxSize: 10MB, logMaxFiles: 3}");
+    // What is hashed holds nothing of it: an upgrade replaces nothing.
+    assert!(serde_json::to_value(&plain).unwrap().get("confinement").is_none());
+    assert!(
+        serde_json::to_value(rendered(&plain).0)
+            .unwrap()
+            .get("confinement")
+            .is_none()
+    );
+    assert_eq!(
+        (&usual.revision, rendered(&usual)),
+        (&plain.revision, rendered(&plain))
+    );
+
+    let other = with("{pidsLimit: 64, noNewPrivileges: false}");
+    let (spec, hash) = rendered(&other);
+    assert_ne!((&other.revision, &hash), (&plain.revision, &rendered(&plain).1));
+    assert_eq!(
+        (spec.confinement.pids_limit, spec.confinement.no_new_privileges),
+        (64, false)
+    );
+    assert_eq!((spec.confinement.init, spec.confinement.log_max_files), (true, 3));
+    assert_eq!(other.notes, Vec::<String>::new());
 }
 
 #[test]

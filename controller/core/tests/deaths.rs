@@ -29,6 +29,7 @@ struct Story {
     outages: Vec<Outage>,
     now: Timestamp,
     containers: BTreeMap<String, Container>,
+    retagged: Vec<&'static str>,
 }
 
 fn env() -> EnvName {
@@ -53,6 +54,7 @@ impl Story {
             outages: Vec::new(),
             now: Timestamp(1_000 * SECOND),
             containers: BTreeMap::new(),
+            retagged: Vec::new(),
         }
     }
 
@@ -108,6 +110,7 @@ impl Story {
             verdict,
             since: self.now,
             started_at: seen.facts.as_ref().unwrap().started_at,
+            failing_since: (verdict == Verdict::Unhealthy).then(|| self.now - Duration::from_secs(60)),
             recent: vec!["503".to_owned()],
             ..Health::default()
         };
@@ -119,6 +122,9 @@ impl Story {
         let mut world = World::default();
         for container in self.containers.values() {
             world.apply(Sighting::Saw(Object::Container(Arc::new(container.clone()))));
+        }
+        for id in &self.retagged {
+            world.apply(Sighting::Retagged(ContainerId::new(*id).unwrap()));
         }
         let context = Context {
             health: &self.health,
@@ -166,6 +172,20 @@ fn what_never_becomes_healthy_spends_its_budget_however_long_that_takes() {
 }
 
 #[test]
+fn a_failure_of_a_probe_knows_since_when_it_failed() {
+    let mut story = Story::probed();
+    let started = story.now;
+    story.container(ContainerState::Running, started, None);
+    let told = story.later(130);
+    story.says(Verdict::Unhealthy);
+    let death = &story.kept().deaths[0];
+    assert_eq!(
+        (death.at, death.failing_since),
+        (told, Some(told - Duration::from_secs(60)))
+    );
+}
+
+#[test]
 fn moments_of_health_forgive_nothing_and_a_minute_of_it_does() {
     for (healthy_for, spent) in [(5, true), (70, false)] {
         let mut story = Story::probed();
@@ -187,6 +207,40 @@ fn moments_of_health_forgive_nothing_and_a_minute_of_it_does() {
             story.verdict()
         );
     }
+}
+
+#[test]
+fn another_image_behind_the_tag_ends_a_give_up_and_nothing_sooner() {
+    let mut story = Story::of("");
+    for run in 1..=4 {
+        let started = story.now;
+        story.container(ContainerState::Running, started, None);
+        let ended = story.later(1);
+        story.container(ContainerState::Exited, started, Some((ended, run)));
+        if run == 3 {
+            story.retagged.push("c1");
+            story.look();
+            assert!(!story.kept().deaths[2].superseded, "it is restarted anyway");
+            story.retagged.clear();
+        }
+        story.later(8);
+    }
+    assert_eq!(story.verdict(), Restart::GaveUp(3));
+    story.look();
+    assert!(!story.kept().deaths[3].superseded);
+    story.retagged.push("c1");
+    story.look();
+    assert!(story.kept().deaths[3].superseded);
+
+    // What is made from the new image fails for the first time.
+    story.containers.clear();
+    story.retagged.clear();
+    let started = story.later(1);
+    story.container_of("c2", ContainerState::Running, started, None);
+    let ended = story.later(1);
+    story.container_of("c2", ContainerState::Exited, started, Some((ended, 1)));
+    assert_eq!(story.kept().deaths.len(), 1);
+    assert!(matches!(story.verdict(), Restart::At(_, 1)));
 }
 
 #[test]

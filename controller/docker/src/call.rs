@@ -12,10 +12,11 @@ use crate::error::{self, Op};
 pub(crate) const READ: Duration = Duration::from_secs(5);
 /// A ping that takes longer is no answer.
 pub(crate) const PING: Duration = Duration::from_secs(2);
-/// The client's timeout ends with the headers; a body that stalls is caught here.
-pub(crate) const WRITE: Duration = Duration::from_secs(30);
+/// The client's timeout ends with the headers; a body that stalls is caught here. Whoever calls has a deadline of his own, which may be as
+/// long as `ARGUS_TIMEOUT_QUICK`.
+pub(crate) const WRITE: Duration = Duration::from_secs(60);
 /// The removal of a container waits for its kill and its file system.
-pub(crate) const REMOVE: Duration = Duration::from_secs(60);
+pub(crate) const REMOVE: Duration = Duration::from_secs(120);
 
 /// Waits for a call within its deadline and sorts its error.
 pub(crate) async fn within<T>(

@@ -6,9 +6,6 @@ use argus_core::desired::Mount;
 use argus_core::plan::ContainerSpec;
 use bollard::models;
 
-/// More processes than a service under test needs, fewer than a fork bomb makes.
-const PIDS_LIMIT: i64 = 512;
-
 /// What the engine is asked to create.
 pub(crate) fn body(spec: &ContainerSpec) -> models::ContainerCreateBody {
     let network = spec.network.as_str().to_owned();
@@ -50,23 +47,28 @@ pub(crate) fn body(spec: &ContainerSpec) -> models::ContainerCreateBody {
 
 fn host_config(spec: &ContainerSpec) -> models::HostConfig {
     let memory = spec.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-    let log = BTreeMap::from([("max-size", "10m"), ("max-file", "3")]);
+    let confined = &spec.confinement;
     models::HostConfig {
         // A PID 1 that ignores SIGTERM costs the engine ten seconds at each of its own restarts.
-        init: Some(true),
+        init: Some(confined.init),
         restart_policy: Some(models::RestartPolicy {
             name: Some(models::RestartPolicyNameEnum::NO),
             maximum_retry_count: None,
         }),
-        security_opt: Some(vec!["no-new-privileges".to_owned()]),
-        pids_limit: Some(PIDS_LIMIT),
+        security_opt: Some(
+            confined
+                .no_new_privileges
+                .then(|| "no-new-privileges".to_owned())
+                .into_iter()
+                .collect(),
+        ),
+        pids_limit: Some(confined.pids_limit.into()),
         log_config: Some(models::HostConfigLogConfig {
             typ: Some("json-file".to_owned()),
-            config: Some(
-                log.into_iter()
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .collect(),
-            ),
+            config: Some(HashMap::from([
+                ("max-size".to_owned(), confined.log_max_size.to_string()),
+                ("max-file".to_owned(), confined.log_max_files.to_string()),
+            ])),
         }),
         memory,
         // Equal to the memory: no swap, so that the limit is one.
@@ -78,7 +80,10 @@ fn host_config(spec: &ContainerSpec) -> models::HostConfig {
         tmpfs: Some(
             spec.tmpfs
                 .iter()
-                .map(|path| (path.clone(), String::new()))
+                .map(|asked| {
+                    let (path, options) = asked.split_once(':').unwrap_or((asked, ""));
+                    (path.to_owned(), options.to_owned())
+                })
                 .collect(),
         ),
         extra_hosts: Some(spec.extra_hosts.clone()),

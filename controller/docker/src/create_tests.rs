@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use argus_core::desired::Confinement;
 use argus_core::ident::{Protocol, ResourceName};
 use argus_core::plan::Binding;
 use serde_json::{Value, json};
@@ -27,6 +28,7 @@ fn bare() -> ContainerSpec {
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(10),
+        confinement: Confinement::default(),
     }
 }
 
@@ -44,7 +46,7 @@ fn a_bare_container_is_safe_by_default() {
     assert_eq!(host["PidsLimit"], 512);
     assert_eq!(
         host["LogConfig"],
-        json!({"Type": "json-file", "Config": {"max-size": "10m", "max-file": "3"}})
+        json!({"Type": "json-file", "Config": {"max-size": "10000000", "max-file": "3"}})
     );
     assert_eq!(host["NetworkMode"], "argus-env");
     assert_eq!(
@@ -68,6 +70,29 @@ fn a_bare_container_is_safe_by_default() {
     for absent in ["Cmd", "Entrypoint", "User", "WorkingDir"] {
         assert!(body.get(absent).is_none(), "{absent}");
     }
+}
+
+#[test]
+fn a_file_may_say_how_tightly_its_containers_are_confined() {
+    let loose = ContainerSpec {
+        confinement: Confinement {
+            init: false,
+            no_new_privileges: false,
+            pids_limit: 64,
+            log_max_size: 250_000,
+            log_max_files: 1,
+        },
+        ..bare()
+    };
+    let host = &sent(&loose)["HostConfig"];
+    assert_eq!(host["Init"], false);
+    assert_eq!(host["SecurityOpt"], json!([]));
+    assert_eq!(host["PidsLimit"], 64);
+    assert_eq!(
+        host["LogConfig"],
+        json!({"Type": "json-file", "Config": {"max-size": "250000", "max-file": "1"}})
+    );
+    assert!(host.get("Privileged").is_none() && host.get("CapAdd").is_none());
 }
 
 #[test]
@@ -100,7 +125,7 @@ fn everything_that_a_spec_asks_for_is_sent() {
                 read_only: false,
             },
         ],
-        tmpfs: vec!["/tmp".into()],
+        tmpfs: vec!["/tmp".into(), "/run/cache:size=64m,mode=1777".into()],
         extra_hosts: vec!["h:1.2.3.4".into()],
         user: Some("1000:1000".into()),
         working_dir: Some("/w".into()),
@@ -131,7 +156,10 @@ fn everything_that_a_spec_asks_for_is_sent() {
         (&json!(64 << 20), &json!(64 << 20))
     );
     assert_eq!(host["NanoCpus"], 500_000_000);
-    assert_eq!(host["Tmpfs"], json!({"/tmp": ""}));
+    assert_eq!(
+        host["Tmpfs"],
+        json!({"/tmp": "", "/run/cache": "size=64m,mode=1777"})
+    );
     assert_eq!(host["ExtraHosts"], json!(["h:1.2.3.4"]));
     assert_eq!(
         host["Mounts"],

@@ -295,16 +295,21 @@ pub(crate) fn pull(message: &str) -> ActError {
     if has(&["no space left on device"]) {
         ActError::DiskFull(said)
     } else if has(&["toomanyrequests", "too many requests", "rate limit"]) {
-        ActError::RateLimited {
-            message: said,
-            retry_after: retry_after(&text),
-        }
+        limited(message)
     } else if has(&NOT_THERE) || (text.contains("manifest for") && text.contains("not found")) {
         ActError::ImageNotFound(said)
     } else if has(&NOT_ALLOWED) {
         ActError::AuthRequired(said)
     } else {
         ActError::PullFailed(said)
+    }
+}
+
+/// A registry that is asked too often, with the time that it asks for.
+pub(crate) fn limited(message: &str) -> ActError {
+    ActError::RateLimited {
+        message: message.trim().to_owned(),
+        retry_after: retry_after(&message.to_ascii_lowercase()),
     }
 }
 

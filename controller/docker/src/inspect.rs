@@ -1,5 +1,6 @@
 //! From the client's models to the brain's: what a list and an inspect say of containers, networks and volumes.
 
+use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, HashMap};
 
 use argus_core::ident::{ContainerId, HostPort, NetworkId, Protocol};
@@ -190,6 +191,7 @@ fn cut(text: &str) -> String {
 
 fn configured(environment: Vec<String>, host: models::HostConfig) -> Config {
     let mut bindings: Vec<(HostPort, HostPort)> = Vec::new();
+    let mut addresses: Vec<(HostPort, IpAddr)> = Vec::new();
     for (key, published) in host.port_bindings.unwrap_or_default() {
         let Some(container) = port_key(&key) else { continue };
         for binding in published.unwrap_or_default() {
@@ -197,18 +199,17 @@ fn configured(environment: Vec<String>, host: models::HostConfig) -> Config {
                 .host_port
                 .and_then(|port| port.parse().ok())
                 .filter(|number| *number > 0);
-            if let Some(number) = number {
-                bindings.push((
-                    container,
-                    HostPort {
-                        number,
-                        protocol: container.protocol,
-                    },
-                ));
-            }
+            let Some(number) = number else { continue };
+            let published = HostPort {
+                number,
+                protocol: container.protocol,
+            };
+            bindings.push((container, published));
+            addresses.extend(address(binding.host_ip.as_deref()).map(|address| (published, address)));
         }
     }
     bindings.sort_unstable();
+    addresses.sort_unstable();
     let amount = |value: Option<i64>| u64::try_from(value.unwrap_or(0)).unwrap_or(0);
     let policy = host
         .restart_policy
@@ -219,9 +220,23 @@ fn configured(environment: Vec<String>, host: models::HostConfig) -> Config {
         memory: amount(host.memory),
         nano_cpus: amount(host.nano_cpus),
         bindings,
+        addresses,
+        pids_limit: host
+            .pids_limit
+            .and_then(|limit| u64::try_from(limit).ok())
+            .filter(|limit| *limit > 0),
+        privileged: host.privileged.unwrap_or(false),
         restart_policy: policy
             .filter(|name| !name.is_empty())
             .unwrap_or_else(|| "no".to_owned()),
+    }
+}
+
+/// Where a port is published; without a word, at every address.
+fn address(text: Option<&str>) -> Option<IpAddr> {
+    match text.unwrap_or_default() {
+        "" => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        written => written.parse().ok(),
     }
 }
 

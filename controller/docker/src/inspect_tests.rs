@@ -49,7 +49,7 @@ fn an_inspect_shows_the_facts_and_the_same_time_of_creation() {
             "Health": {"Status": "unhealthy", "FailingStreak": 3, "Log": [
                 {"Start": "2023-11-14T22:13:22Z", "End": "2023-11-14T22:13:23Z", "ExitCode": 1, "Output": "é".repeat(3000)}]}},
         "Config": {"Image": "web:1", "Env": ["A=1"], "Labels": {"argusai.service": "web"}},
-        "HostConfig": {"Memory": 64, "NanoCpus": 500, "RestartPolicy": {"Name": "always"},
+        "HostConfig": {"Memory": 64, "NanoCpus": 500, "RestartPolicy": {"Name": "always"}, "PidsLimit": 100, "Privileged": true,
             "PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8080"}], "53/udp": [{"HostPort": "53"}],
                 "9/tcp": null, "7/sctp": [{"HostPort": "7"}], "81/tcp": [{"HostPort": ""}]}},
         "NetworkSettings": {"Networks": {"net": {"NetworkID": id('b'), "Aliases": ["web", "aaaaaaaaaaaa"]}}},
@@ -80,8 +80,47 @@ fn an_inspect_shows_the_facts_and_the_same_time_of_creation() {
             (port(80, Protocol::Tcp), port(8080, Protocol::Tcp)),
         ]
     );
+    assert_eq!(
+        facts.config.addresses,
+        [
+            (port(53, Protocol::Udp), "0.0.0.0".parse::<IpAddr>().unwrap()),
+            (port(8080, Protocol::Tcp), "127.0.0.1".parse::<IpAddr>().unwrap()),
+        ]
+    );
     assert_eq!((facts.config.memory, facts.config.nano_cpus), (64, 500));
+    assert_eq!(
+        (facts.config.pids_limit, facts.config.privileged),
+        (Some(100), true)
+    );
     assert_eq!(facts.config.restart_policy, "always");
+}
+
+#[test]
+fn that_there_is_no_limit_is_known_only_of_an_engine_that_keeps_limits() {
+    let unlimited = |limit: serde_json::Value| {
+        let found = json!({"Id": id('a'), "HostConfig": {"PidsLimit": limit}});
+        inspected(serde_json::from_value(found).unwrap()).unwrap()
+    };
+    let limits = crate::limits::Limits::default();
+    let seen = |limits: &crate::limits::Limits, limit| {
+        let mut container = unlimited(limit);
+        limits.complete(&mut container);
+        container.facts.unwrap().config.pids_limit
+    };
+    for limit in [json!(null), json!(0), json!(-1)] {
+        assert_eq!(seen(&limits, limit), None);
+    }
+    let about = |keeps| models::SystemInfo {
+        pids_limit: Some(keeps),
+        ..Default::default()
+    };
+    limits.note(&about(true));
+    assert_eq!(
+        (seen(&limits, json!(-1)), seen(&limits, json!(7))),
+        (Some(0), Some(7))
+    );
+    limits.note(&about(false));
+    assert_eq!(seen(&limits, json!(0)), None);
 }
 
 #[test]

@@ -87,6 +87,7 @@ async fn ahead(shared: &Shared) -> Result<i64, ActError> {
     let client = shared.connection.client()?;
     let before = (shared.now)();
     let info = call::within(Op::About, READ, client.info()).await?;
+    shared.limits.note(&info);
     let told = info.system_time.as_deref().and_then(Timestamp::parse);
     let Some(theirs) = told else { return Ok(0) };
     // It was read somewhere between the question and the answer.

@@ -17,6 +17,7 @@ mod helper;
 mod image;
 mod inspect;
 mod lease;
+mod limits;
 mod links;
 mod listeners;
 mod logs;
@@ -30,8 +31,9 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
+use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, NO_PROGRESS, Progress};
 use argus_core::connectivity::{Aim, Seen};
 use argus_core::ident::{ContainerId, HostPort};
 use argus_core::lease::{Lease, Note};
@@ -52,6 +54,7 @@ pub use image::context::digest as context_digest;
 use connect::Connection;
 use grip::Grip;
 use helper::Helpers;
+use limits::Limits;
 use own_stops::OwnStops;
 use ownership::{ImageLabels, Own};
 use peaks::Peaks;
@@ -90,16 +93,25 @@ pub(crate) struct Shared {
     pub(crate) image_labels: ImageLabels,
     pub(crate) leases: lease::Known,
     pub(crate) helpers: Helpers,
+    /// A pull or a build without progress for as long is given up.
+    pub(crate) no_progress: Duration,
+    pub(crate) limits: Limits,
 }
 
 impl Docker {
     /// The engine behind `endpoint`.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
-        Self::with_own_image(endpoint, now, None)
+        Self::with_own_image(endpoint, now, None, NO_PROGRESS)
     }
 
-    /// The same, with an image of this program to look with where nothing can be seen from here.
-    pub fn with_own_image(endpoint: Endpoint, now: Clock, own_image: Option<OwnImage>) -> Self {
+    /// The same, with an image of this program to look with where nothing can be seen from here, and with how long a pull or a build
+    /// may make no progress.
+    pub fn with_own_image(
+        endpoint: Endpoint,
+        now: Clock,
+        own_image: Option<OwnImage>,
+        no_progress: Duration,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 connection: Connection::new(endpoint),
@@ -113,6 +125,8 @@ impl Docker {
                 image_labels: ImageLabels::default(),
                 leases: lease::Known::default(),
                 helpers: Helpers::new(own_image),
+                no_progress,
+                limits: Limits::default(),
             }),
         }
     }

@@ -27,6 +27,7 @@ pub(crate) async fn take(shared: &Shared) -> Ground {
         let version = call::within(Op::About, SURVEY, client.version());
         let info = call::within(Op::About, SURVEY, client.info());
         let (version, info) = futures::try_join!(version, info)?;
+        shared.limits.note(&info);
         Ok::<_, argus_core::outcome::ActError>((version, info, asked, (shared.now)()))
     };
     let networks = call::within(Op::List, SURVEY, client.list_networks(None));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use argus_core::ident::{EnvName, Revision, ServiceName};
 use argus_core::memory::Disturbance;
 use argus_core::orders::Lease;
+use argus_core::record::Note;
 use argus_core::time::Timestamp;
 use argus_crds::error::StructuredError;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,12 @@ const LOOK: Duration = Duration::from_secs(6);
 
 /// Something a person or an agent asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verb", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "verb",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum Command {
     /// Take an environment down, until its file changes or a retry is asked for.
     Down {
@@ -50,6 +56,9 @@ pub enum Command {
         /// Why, for whoever reads the status.
         #[serde(default)]
         reason: String,
+        /// Who asks for it, for whoever reads the status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
     },
     /// End a hold.
     Resume {
@@ -72,6 +81,12 @@ pub enum Command {
         case: String,
         /// How long at most.
         ttl: Duration,
+        /// Who runs it, for whoever reads the status.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+        /// What for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        purpose: Option<String>,
     },
     /// A test ended.
     EndTest {
@@ -275,6 +290,11 @@ impl Handle {
         let mut told_of = self.told_of.clone();
         let told = told_of.wait_for(|told| Arc::ptr_eq(told, &self.books.borrow()));
         drop(tokio::time::timeout(PATIENCE, told).await);
+    }
+
+    /// Writes down what was done beside commands, some time; nobody waits for it.
+    pub fn note(&self, note: Note) {
+        self.journal.note(note);
     }
 
     /// The newest outlook.

@@ -72,6 +72,7 @@ fn take(world: &mut World, sighting: Sighting) -> bool {
         | Sighting::Gone(_)
         | Sighting::Stopped(..)
         | Sighting::OutOfMemory(..)
+        | Sighting::Retagged(_)
         | Sighting::Deaf => false,
     };
     world.apply(sighting);
@@ -97,6 +98,7 @@ fn count(world: &World, sighting: &Sighting, tally: &Tally, now: Timestamp) {
         | Sighting::Gone(_)
         | Sighting::Stopped(..)
         | Sighting::OutOfMemory(..)
+        | Sighting::Retagged(_)
         | Sighting::Away { .. }
         | Sighting::Found(_) => {}
     }

@@ -232,7 +232,7 @@ impl<B: Backend> Reconciler<B> {
             memory: self.brain.memory(),
             now,
         };
-        let deadline = self.wishes.roll_back_by_itself(facts);
+        let due = [self.wishes.roll_back_by_itself(facts), self.wishes.expire(facts)];
         let standing = self.wishes.standing(&specs);
         let desired = standing.as_ref().unwrap_or(&specs.environments);
         self.told.desires.send_if_modified(|told| {
@@ -254,6 +254,7 @@ impl<B: Backend> Reconciler<B> {
         self.chronicle.recover(&looked);
         let mut orders = self.wishes.orders.clone();
         orders.bans = self.chronicle.bans(&looked);
+        orders.expired.clone_from(&self.wishes.expired);
         let span = tracing::debug_span!("turn", why, now = now.0);
         let turn = span.in_scope(|| {
             self.brain.turn(&Inputs {
@@ -295,8 +296,8 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.remember();
-        let wakes = [turn.wake_at, self.wishes.orders.next_end(now), deadline, proven];
-        wakes.into_iter().flatten().min()
+        let wakes = [turn.wake_at, self.wishes.orders.next_end(now), proven];
+        wakes.into_iter().chain(due).flatten().min()
     }
 
     fn take_in(&mut self, finished: &Finished) {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::brain::{Brain, Site};
 use argus_core::lease::Leases;
-use argus_core::memory::Memory;
+use argus_core::memory::circuits::Circuits;
+use argus_core::memory::{Memory, breaker};
 use argus_core::plan::Deadlines;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -66,6 +67,8 @@ pub struct Options {
     pub helpers: bool,
     /// Deadlines of calls.
     pub deadlines: Deadlines,
+    /// What the engine's breaker goes by.
+    pub engine_breaker: breaker::Settings,
     /// After how long without a renewal other controllers call this one dead; 90 s unless somebody wants it otherwise.
     pub lease_ttl: Duration,
     /// How long a stop waits for the acts in flight; 30 s unless somebody wants it otherwise.
@@ -93,6 +96,7 @@ pub struct Running {
     supervisor: Supervisor,
     stop: CancellationToken,
     state: StateDir,
+    clock: Clock,
     grace: Duration,
     /// Held until everything is written.
     lock: Arc<Lock>,
@@ -200,6 +204,7 @@ impl Controller {
         let (leases, leases_seen) = watch::channel(Leases::of(holder.me.clone()));
         let memory = Memory {
             environments: remembered.environments.clone(),
+            circuits: Circuits::new(options.engine_breaker),
             stopped_by_us: stopped.into_iter().map(|id| (id, None)).collect(),
             ..Memory::default()
         };
@@ -300,6 +305,7 @@ impl Controller {
             supervisor,
             stop,
             state,
+            clock,
             grace: options.stop_grace + LAST_WRITES,
             lock,
         };
@@ -341,9 +347,13 @@ impl Running {
             },
             _ => died,
         })?;
-        let path = self.state.clean_shutdown();
-        let marked = tokio::task::spawn_blocking(move || write_private(&path, b"")).await;
-        if let Ok(Err(error)) = marked {
+        let (state, at) = (self.state.clone(), self.clock.now());
+        let marked = tokio::task::spawn_blocking(move || {
+            let told = status_writer::stopped(&state, at);
+            let marked = write_private(&state.clean_shutdown(), b"");
+            told.and(marked)
+        });
+        if let Ok(Err(error)) = marked.await {
             tracing::warn!(%error, "cannot mark the stop as clean");
         }
         tracing::info!("stopped");

@@ -53,6 +53,7 @@ fn options(dir: &std::path::Path) -> Options {
         publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         engine_host: None,
         deadlines: Deadlines::default(),
+        engine_breaker: argus_core::memory::breaker::Settings::default(),
         stop_grace: Duration::from_secs(2),
         journal_limit: crate::history::journal::LIMIT,
         lease_ttl: argus_core::lease::TTL,
@@ -175,6 +176,7 @@ async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_wi
         service: None,
         until: None,
         reason: "look".to_owned(),
+        holder: None,
     };
     handle.send(hold.clone()).await.unwrap();
     let kept: Remembered = keeper::read(&state.memory_json(), argus_core::time::Timestamp(1))

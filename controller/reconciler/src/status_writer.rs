@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::ident::EnvName;
+use argus_core::time::Timestamp;
+use argus_crds::status::ControllerStatus;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -105,6 +107,21 @@ pub async fn run(
             return;
         }
     }
+}
+
+/// The last word: says in `controller.json` when the controller stopped. Nothing else writes any more.
+///
+/// # Errors
+/// The file is not ours, or cannot be written.
+pub(crate) fn stopped(dir: &StateDir, at: Timestamp) -> io::Result<()> {
+    let path = dir.controller_json();
+    let text = std::fs::read_to_string(&path)?;
+    let status: ControllerStatus = serde_json::from_str(&text)?;
+    let status = ControllerStatus {
+        stopped_at: Some(at.to_string()),
+        ..status
+    };
+    write_public(&path, (serde_json::to_string_pretty(&status)? + "\n").as_bytes())
 }
 
 impl Written {

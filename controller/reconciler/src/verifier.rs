@@ -212,7 +212,7 @@ impl<B: Backend> Verifier<B> {
         let Some(watched) = self.watched.get_mut(env) else {
             return;
         };
-        let look = match look {
+        let mut look = match look {
             Ok(look) if watched.signature.as_ref() == Some(&look.signature) => look,
             // It changed meanwhile, and the look that follows from that is due.
             Ok(_) => return,
@@ -229,13 +229,17 @@ impl<B: Backend> Verifier<B> {
             let pause = AGAIN[watched.in_vain.min(AGAIN.len() - 1)];
             watched.in_vain += 1;
             watched.due = Some(self.clock.now() + pause);
+            look.again = Some(pause);
             if watched.in_vain == 1 {
                 return;
             }
         }
-        let says_the_same =
-            |last: &Look| last.is_current && last.signature == look.signature && last.links == look.links;
-        if !self.book.looks.get(env).is_some_and(says_the_same) {
+        let says_the_same = |last: &&mut Look| {
+            last.is_current && last.signature == look.signature && last.links == look.links
+        };
+        if let Some(last) = self.book.looks.get_mut(env).filter(says_the_same) {
+            last.again = look.again;
+        } else {
             tracing::info!(%env, links = look.links.len(), good = look.is_good(), "links");
             self.book.looks.insert(env.clone(), look);
         }
@@ -295,6 +299,7 @@ pub async fn look<B: Backend>(backend: &B, signature: Signature, clock: Clock) -
     Look {
         signature,
         at: clock.now(),
+        again: None,
         links,
         is_current: true,
     }

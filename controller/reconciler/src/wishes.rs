@@ -1,6 +1,6 @@
 //! What people and agents asked for beside the specs, and what is desired because of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::handle::{Answer, Command, CommandError, TestReport};
 use crate::specs::SpecBook;
 
 mod good;
+mod lifetime;
 mod trial;
 
 /// The longest lease: what was forgotten must not hold restarts back for ever.
@@ -31,8 +32,12 @@ pub type Desires = BTreeMap<EnvName, Arc<Accepted>>;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Wishes {
-    /// What a person took down, and the revision it is down at.
+    /// What is taken down, and the revision it is down at.
     pub down: BTreeMap<EnvName, Revision>,
+    /// What of that nobody took down: it has lived for as long as its file says.
+    pub expired: BTreeSet<EnvName>,
+    /// What somebody brought back: at which revision, and when; its time begins anew.
+    pub revived: BTreeMap<EnvName, (Revision, Timestamp)>,
     /// Holds and test leases.
     pub orders: Orders,
     /// The last revisions that became Ready, the newest last; two at most.
@@ -93,11 +98,15 @@ impl Wishes {
                     && let Some(file) = facts.specs.environments.get(env)
                 {
                     self.down.insert(env.clone(), file.desired.revision.clone());
+                    self.expired.remove(env);
                 }
                 Ok(Answer::Done)
             }
             Command::Retry { .. } => {
-                self.down.remove(env);
+                if let Some(revision) = self.down.remove(env) {
+                    self.expired.remove(env);
+                    self.revived.insert(env.clone(), (revision, now));
+                }
                 // What a person went back to stays; what was decided without them is theirs to take back.
                 self.rollbacks.retain(|rolled, to| rolled != env || !to.by_itself);
                 self.tried.remove(env);
@@ -107,6 +116,7 @@ impl Wishes {
                 service,
                 until,
                 reason,
+                holder,
                 ..
             } => {
                 known(&accepted, service.as_ref())?;
@@ -116,6 +126,7 @@ impl Wishes {
                     since: now,
                     until: *until,
                     reason: reason.clone(),
+                    holder: holder.clone(),
                 });
                 Ok(Answer::Done)
             }
@@ -134,15 +145,24 @@ impl Wishes {
                     since: now,
                     until: None,
                     reason: "cancelled".to_owned(),
+                    holder: None,
                 });
                 Ok(Answer::Done)
             }
-            Command::BeginTest { case, ttl, .. } => {
+            Command::BeginTest {
+                case,
+                ttl,
+                holder,
+                purpose,
+                ..
+            } => {
                 let lease = Lease {
                     environment: env.clone(),
                     case: case.clone(),
                     since: now,
                     until: now + (*ttl).min(LONGEST_LEASE),
+                    holder: holder.clone(),
+                    purpose: purpose.clone(),
                 };
                 self.orders.begin(lease.clone());
                 Ok(Answer::Lease(lease))
@@ -283,6 +303,9 @@ impl Wishes {
                 .is_some_and(|accepted| accepted.desired.revision == *revision)
         };
         self.down.retain(|env, revision| at(env, revision));
+        self.revived.retain(|env, (revision, _)| at(env, revision));
+        let down = &self.down;
+        self.expired.retain(|env| down.contains_key(env));
         self.rollbacks.retain(|env, rollback| at(env, &rollback.from));
         // A file of the same name is the better source.
         self.forks.retain(|env, _| !specs.environments.contains_key(env));

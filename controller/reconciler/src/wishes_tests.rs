@@ -61,6 +61,16 @@ impl Desk {
         self.wishes.lift(&self.specs, self.now);
     }
 
+    /// When the next one has lived for its time.
+    fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.wishes.expire(Facts {
+            specs: &self.specs,
+            world: &self.world,
+            memory: &self.memory,
+            now,
+        })
+    }
+
     /// The revision that is desired became ready.
     fn ready(&mut self) {
         let desired = self
@@ -118,6 +128,92 @@ fn a_rollback_goes_to_the_last_other_revision_that_was_ready_and_ends_with_the_n
     assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
     desk.file(&three);
     assert_eq!(desk.image("shop").as_deref(), Some("web:3"));
+}
+
+#[test]
+fn what_has_lived_for_its_time_is_down_until_its_file_changes_or_somebody_brings_it_back() {
+    let file = accepted("web:1", "argus: { ttl: 60s }\n");
+    let at = |seconds: i64| Timestamp(1_000 + seconds * 1_000);
+    let mut desk = Desk::with(&file);
+    assert_eq!(desk.expire(at(59)), Some(at(60)), "it is woken for that");
+    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+    assert_eq!(desk.expire(at(60)), None);
+    assert_eq!(desk.image("shop"), None);
+
+    // It outlives the process, and is no order of a person.
+    let text = serde_json::to_string(&desk.wishes).unwrap();
+    desk.wishes = serde_json::from_str(&text).unwrap();
+    desk.file(&file);
+    assert_eq!((desk.expire(at(3_600)), desk.image("shop")), (None, None));
+    assert!(desk.wishes.expired.contains(&env("shop")));
+
+    // Brought back it lives for as long again.
+    desk.now = at(4_000);
+    let retry = Command::Retry {
+        environment: env("shop"),
+    };
+    assert_eq!(desk.tell(&retry), Ok(Answer::Done));
+    assert!(desk.wishes.expired.is_empty());
+    assert_eq!(desk.expire(at(4_001)), Some(at(4_060)));
+    assert!(desk.image("shop").is_some());
+    assert_eq!((desk.expire(at(4_060)), desk.image("shop")), (None, None));
+
+    // Another revision was accepted when it was accepted, and says how long it lives.
+    let mut edited = Accepted::clone(&accepted("web:1", "argus: { ttl: 2h }\n"));
+    edited.accepted_at = at(5_000);
+    desk.file(&Arc::new(edited));
+    assert_eq!(
+        desk.expire(at(5_001)),
+        Some(at(5_000) + Duration::from_secs(7_200))
+    );
+    assert!(desk.image("shop").is_some() && desk.wishes.expired.is_empty() && desk.wishes.revived.is_empty());
+}
+
+#[test]
+fn what_has_lived_for_its_time_stays_until_the_test_on_it_has_ended() {
+    let mut desk = Desk::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
+    let begin = Command::BeginTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+        ttl: Duration::from_secs(600),
+        holder: None,
+        purpose: None,
+    };
+    assert!(matches!(desk.tell(&begin), Ok(Answer::Lease(_))));
+    let until = desk.wishes.orders.leases[0].until;
+    let over = desk.now + Duration::from_secs(60);
+    assert_eq!(
+        desk.expire(over),
+        Some(until),
+        "it is woken when the lease ends by itself"
+    );
+    assert!(desk.image("shop").is_some());
+    let end = Command::EndTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+    };
+    assert!(desk.tell(&end).is_ok());
+    assert_eq!((desk.expire(over), desk.image("shop")), (None, None));
+}
+
+#[test]
+fn nothing_goes_for_its_time_while_its_file_or_the_folder_is_in_doubt() {
+    let mut disputed = Accepted::clone(&accepted("web:1", "argus: { ttl: 60s }\n"));
+    disputed.disputed = true;
+    let mut desk = Desk::with(&Arc::new(disputed));
+    assert_eq!(desk.expire(Timestamp(90_000_000)), None);
+    assert!(desk.image("shop").is_some());
+
+    desk = Desk::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
+    desk.specs.freeze("not mounted".to_owned());
+    assert_eq!(desk.expire(Timestamp(90_000_000)), None);
+    desk.specs.thaw(Timestamp(90_000_000));
+    desk.specs.scanned = false;
+    assert_eq!(desk.expire(Timestamp(90_000_000)), None);
+    assert!(desk.image("shop").is_some());
+    desk.specs.scanned = true;
+    desk.expire(Timestamp(90_000_000));
+    assert_eq!(desk.image("shop"), None);
 }
 
 #[test]
@@ -183,6 +279,7 @@ fn only_the_time_in_which_a_revision_could_be_tried_runs_its_deadline() {
         service: None,
         until: None,
         reason: String::new(),
+        holder: None,
     };
     desk.tell(&hold).unwrap();
     assert_eq!(due(&mut desk, 1_170), None, "it is held");
@@ -279,6 +376,8 @@ fn a_test_has_the_failures_of_its_own_time_in_its_report() {
         environment: env("shop"),
         case: "buy".to_owned(),
         ttl: Duration::from_secs(600),
+        holder: None,
+        purpose: None,
     };
     assert!(matches!(desk.tell(&begin), Ok(Answer::Lease(_))));
     let found = |at: i64, case: &str| Disturbance {
@@ -311,6 +410,8 @@ fn a_test_that_outlived_its_lease_still_has_its_report() {
         environment: env("shop"),
         case: "buy".to_owned(),
         ttl: Duration::from_secs(60),
+        holder: None,
+        purpose: None,
     };
     desk.now = Timestamp(100_000);
     for (ended, told) in [(3_700_000, true), (3_760_000, false)] {
@@ -356,6 +457,7 @@ fn a_hold_of_what_is_not_there_is_refused() {
         service: Some(ServiceName::new(service).unwrap()),
         until: None,
         reason: String::new(),
+        holder: None,
     };
     assert!(matches!(
         desk.tell(&hold("nobody")),

@@ -111,17 +111,18 @@ impl Which {
             || "every breaker".to_owned(),
             |env| format!("the breaker of {env}"),
         );
-        let state = StateDir::at(Settings::resolve(options, &SpecOptions::default())?.state);
-        let closed = |(_, breaker): &(&str, &BreakerStatus)| breaker.state == BreakerState::Closed;
-        let nothing_to_do = self
-            .breakers(&state)
-            .is_ok_and(|breakers| breakers.rows().iter().all(closed));
         let command = Command::ResetBreaker { environment };
-        let say = |_: &Taken| {
-            if nothing_to_do {
+        let say = |taken: &Taken| {
+            let reset = taken.circuit();
+            if reset.was_closed() {
                 format!("{whose} is closed already\n")
-            } else {
+            } else if reset.changed {
                 format!("{whose} lets one call through now\n")
+            } else {
+                format!(
+                    "the breaker of {} is still as it was; the engine is looked for\n",
+                    reset.breaker
+                )
             }
         };
         tell::one(options, &command, self.output, say)

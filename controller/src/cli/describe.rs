@@ -65,6 +65,9 @@ fn text(status: &EnvironmentStatus) -> String {
         "As of",
         &format!("{}{}", status.as_of, if status.stale { " (stale)" } else { "" }),
     );
+    let claims = status.tests.iter().map(get::running);
+    let claims = claims.chain(status.holds.iter().map(get::holding));
+    section(&mut text, "Used by", &output::lines(claims));
     section(&mut text, "Conditions", &conditions(status));
     section(&mut text, "Services", &services(&status.services));
     section(&mut text, "Ports", &ports(status));
@@ -178,11 +181,8 @@ fn error(error: &StructuredError) -> String {
     if let Some(at) = &error.timestamp {
         let _ = writeln!(text, "  at: {at}");
     }
-    let hint = error
-        .details
-        .as_ref()
-        .and_then(|details| details["hint"].as_str());
-    let log = error.details.as_ref().and_then(|details| details["log"].as_str());
+    let detail = |name: &str| error.details.get(name).and_then(serde_json::Value::as_str);
+    let (hint, log) = (detail("hint"), detail("log"));
     for line in log.into_iter().flat_map(str::lines) {
         let _ = writeln!(text, "  | {line}");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_crds::error::Code;
+use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::Command;
 use argus_reconciler::state::StateDir;
 use clap::Args;
@@ -82,12 +82,16 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
             Err(error) => return Err(failure(error)),
         }
     }
-    let away = status::controller(state)?
-        .and_then(|status| status.engine)
-        .is_some_and(|engine| !engine.reachable);
-    if away {
+    let known = status::controller(state)?.unwrap_or_default();
+    if known.engine.is_some_and(|engine| !engine.reachable) {
+        let mut told = known.errors.into_iter();
+        let told = told.find(|error| error.code == Code::DockerUnavailable);
         let message = "the engine does not answer; what was asked for is done when it is back";
-        return Err(Failure::of(Code::DockerUnavailable, message));
+        // With how it is looked for, and when next.
+        return Err(Failure::new(StructuredError {
+            message: message.to_owned(),
+            ..told.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
+        }));
     }
     wait::until(state, Some(names), Goal::Gone, timeout, |_| {})
         .await

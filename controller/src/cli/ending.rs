@@ -143,16 +143,14 @@ impl Ending {
 
 /// The ends that an error tells of, oldest first.
 pub(crate) fn told(error: &StructuredError) -> Vec<Ending> {
-    let Some(details) = &error.details else {
-        return Vec::new();
-    };
+    let details = serde_json::Value::Object(error.details.clone());
     let one = |value: &serde_json::Value| {
         value["incarnation"].as_u64()?;
         serde_json::from_value(value.clone()).ok()
     };
     match details["attempts"].as_array() {
         Some(attempts) => attempts.iter().filter_map(one).collect(),
-        None => one(details).into_iter().collect(),
+        None => one(&details).into_iter().collect(),
     }
 }
 

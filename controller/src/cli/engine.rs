@@ -10,7 +10,7 @@ use argus_core::lease::{Leases, Me};
 use argus_core::observed::{Object, Sighting, World};
 use argus_core::outcome::{ActError, Done};
 use argus_core::plan::Step;
-use argus_crds::error::Code;
+use argus_core::status::{EngineView, unavailable};
 use argus_docker::Docker;
 use argus_reconciler::lease::process;
 use argus_reconciler::state::StateDir;
@@ -126,9 +126,16 @@ impl Eyes {
     }
 
     fn away(&self, why: &str) -> Failure {
-        Failure::of(
-            Code::DockerUnavailable,
-            format!("engine `{}` does not answer: {why}", self.endpoint),
-        )
+        let now = clock::now();
+        let engine = EngineView {
+            reachable: false,
+            synced: false,
+            reason: why,
+            endpoint: &self.endpoint,
+            since: Some(now),
+            away: None,
+        };
+        let message = format!("engine `{}` does not answer: {why}", self.endpoint);
+        Failure::new(unavailable(&engine, message, now))
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_core::record::{Record, Wanted};
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_reconciler::clock;
 use argus_reconciler::history::Tail;
 use argus_reconciler::state::StateDir;
@@ -128,7 +128,7 @@ fn readable(journal: &Path) -> Result<(), Failure> {
     match std::fs::File::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let message = format!("cannot read `{}`: it is another user's", journal.display());
-            Err(Failure::of(Code::PrereqMissing, message)
+            Err(Failure::missing(Reason::Forbidden, message)
                 .exit(Exit::Unexpected)
                 .hint("the controller's user may read it, and `/events` over HTTP tells the same"))
         }

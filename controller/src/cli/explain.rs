@@ -1,6 +1,6 @@
 //! `argus explain`: what an error code means and what to do about it.
 
-use argus_crds::error::{Category, Class, Code, Remedy, Severity};
+use argus_crds::error::{ActionId, Category, Class, Code, Remedy, Severity};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -70,9 +70,15 @@ pub(crate) struct Meaning {
     exit_code: u8,
     pub(crate) summary: &'static str,
     explanation: &'static str,
-    /// What can be done, callable as it stands.
+    /// What can be done, as identifiers.
+    suggested_actions: &'static [ActionId],
+    /// How that is done; `ENV` and `SERVICE` stand for what an error of this code names.
     remedies: Vec<Remedy>,
 }
+
+/// What an error would name.
+const ENV: &str = "ENV";
+const SERVICE: &str = "SERVICE";
 
 /// What a code means.
 pub(crate) fn meaning(code: Code) -> Meaning {
@@ -86,12 +92,14 @@ pub(crate) fn meaning(code: Code) -> Meaning {
         exit_code: Exit::of(code).number(),
         summary: about.summary,
         explanation: about.explanation,
-        remedies: about
-            .actions
-            .iter()
-            .map(|action| action.remedy(None, None))
-            .collect(),
+        suggested_actions: about.actions,
+        remedies: remedies(about.actions),
     }
+}
+
+fn remedies(actions: &[ActionId]) -> Vec<Remedy> {
+    let of = |action: &ActionId| action.remedy(Some(ENV), Some(SERVICE));
+    actions.iter().map(of).collect()
 }
 
 /// What a code means, as a value.
@@ -101,23 +109,21 @@ pub(crate) fn value(code: Code) -> Value {
 
 /// The same for people.
 pub(crate) fn page(code: Code) -> String {
-    let about = code.about();
+    let is = meaning(code);
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let mut text = format!(
-        "{code}: {}\n\n{}\n\ncategory: {}   severity: {}   class: {}   retryable: {}\n",
-        about.summary,
-        wrapped(about.explanation),
-        word(json!(about.category)),
-        word(json!(about.severity)),
-        word(json!(about.class)),
-        if about.retryable { "yes" } else { "no" },
-    );
-    let hints = output::hints(&argus_crds::error::StructuredError::new(code, ""));
-    if !hints.is_empty() {
-        text.push_str("\nwhat to do:\n");
-        text.push_str(&output::lines(hints.iter().map(|hint| format!("- {hint}"))));
-    }
-    text
+    let todo = output::remedies(&is.remedies);
+    format!(
+        "{code}: {}\n\n{}\n\ncategory: {}   severity: {}\nclass: {}   retryable: {}   exit code: {}\n\n\
+         what to do ({ENV} and {SERVICE} stand for those that the error names):\n{}",
+        is.summary,
+        wrapped(is.explanation),
+        word(json!(is.category)),
+        word(json!(is.severity)),
+        word(json!(is.class)),
+        if is.retryable { "yes" } else { "no" },
+        is.exit_code,
+        output::lines(todo.iter().map(|line| format!("- {line}"))),
+    )
 }
 
 /// A text in lines of at most 100 characters.

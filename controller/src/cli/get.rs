@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_crds::status::{EnvironmentStatus, PortMapping, ServiceState, Truth};
+use argus_crds::status::{EnvironmentStatus, Holding, PortMapping, RunningTest, ServiceState, Truth};
 use argus_reconciler::state::StateDir;
 use clap::Args;
 use serde_json::json;
@@ -109,6 +109,7 @@ const ENVIRONMENTS_WIDE: &[&str] = &[
     "RESTARTS",
     "PORTS",
     "WAITS FOR",
+    "USED BY",
     "REVISION",
     "SPEC",
     "AS OF",
@@ -140,6 +141,7 @@ fn environments(all: &[EnvironmentStatus], wide: bool) -> Vec<Vec<String>> {
         ];
         if wide {
             let revision = status.revision.as_deref().unwrap_or_default();
+            cells.push(used_by(status));
             cells.push(revision.chars().take(12).collect());
             cells.push(status.spec_path.clone());
             cells.push(status.as_of.clone());
@@ -176,6 +178,51 @@ fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
         cells
     };
     status.services.iter().map(row).collect()
+}
+
+/// Who runs tests on an environment, or holds it; by the case or the reason where nobody said who.
+fn used_by(status: &EnvironmentStatus) -> String {
+    let tests = status
+        .tests
+        .iter()
+        .map(|test| test.holder.as_ref().unwrap_or(&test.case));
+    let holds = status
+        .holds
+        .iter()
+        .map(|hold| hold.holder.as_ref().unwrap_or(&hold.reason));
+    let named: Vec<&str> = tests
+        .chain(holds)
+        .map(String::as_str)
+        .filter(|name| !name.is_empty())
+        .collect();
+    named.join(", ")
+}
+
+/// A test that runs, in words.
+pub(crate) fn running(test: &RunningTest) -> String {
+    let whose = test.holder.as_ref().map(|holder| format!(" of {holder}"));
+    let purpose = test.purpose.as_ref().map(|purpose| format!(": {purpose}"));
+    format!(
+        "test `{}`{} runs until {}{}",
+        test.case,
+        whose.unwrap_or_default(),
+        test.until,
+        purpose.unwrap_or_default()
+    )
+}
+
+/// What is held, in words.
+pub(crate) fn holding(hold: &Holding) -> String {
+    let what = hold.service.as_ref().map_or("all of it", String::as_str);
+    let by = hold.holder.as_ref().map(|holder| format!(" by {holder}"));
+    let until = hold.until.as_ref().map(|until| format!(" until {until}"));
+    let why = Some(&hold.reason).filter(|why| !why.is_empty());
+    format!(
+        "{what} is held{}{}{}",
+        by.unwrap_or_default(),
+        until.unwrap_or_default(),
+        why.map(|why| format!(": {why}")).unwrap_or_default()
+    )
 }
 
 /// What an environment waits for, in a word: its `Ready` condition where it is not ready, and a file to be mended.

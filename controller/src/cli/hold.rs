@@ -22,6 +22,9 @@ pub(crate) struct Hold {
     /// Why, for whoever reads the status
     #[arg(long, default_value = "")]
     reason: String,
+    /// Who holds it, for others who want the environment
+    #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
+    holder: Option<String>,
     /// Format
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
@@ -53,6 +56,7 @@ impl Hold {
             service,
             until: self.span.map(|span| clock::now() + span),
             reason: self.reason,
+            holder: self.holder,
         };
         let (target, span) = (self.target, self.span);
         tell::one(options, &command, self.output, |_| match span {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io::ErrorKind;
 
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_crds::incident::{Incident, OpenIntent};
 use argus_reconciler::state::StateDir;
 use clap::Args;
@@ -74,7 +74,7 @@ pub(crate) fn chosen(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failu
                 None => format!("no incident `{id}`"),
                 Some(_) => format!("{} incidents begin with `{id}`", more + 1),
             };
-            Err(Failure::of(Code::PrereqMissing, message)
+            Err(Failure::missing(Reason::NotFound, message)
                 .exit(Exit::Unexpected)
                 .hint("`argus incidents` lists them"))
         }

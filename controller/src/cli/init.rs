@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use argus_core::ident::EnvName;
 use argus_crds::complaint::{self, Complaint};
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -145,12 +145,9 @@ impl Init {
 }
 
 fn already(target: &Path) -> Failure {
-    Failure::of(
-        Code::PrereqMissing,
-        format!("`{}` is there already", target.display()),
-    )
-    .exit(Exit::Usage)
-    .hint("`--force` writes over it, and `--specs` names another folder")
+    Failure::missing(Reason::Exists, format!("`{}` is there already", target.display()))
+        .exit(Exit::Usage)
+        .hint("`--force` writes over it, and `--specs` names another folder")
 }
 
 fn folder(path: &Path) -> Result<PathBuf, Failure> {
@@ -160,7 +157,7 @@ fn folder(path: &Path) -> Result<PathBuf, Failure> {
     });
     found.map_err(|error| {
         let message = format!("cannot read the folder `{}`: {error}", path.display());
-        Failure::of(Code::PrereqMissing, message)
+        Failure::missing(Reason::Unreadable, message)
             .exit(Exit::Usage)
             .hint("name the folder of the project")
     })

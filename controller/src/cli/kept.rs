@@ -5,7 +5,7 @@ mod lines;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_reconciler::hands::archive::{FACTS, Facts};
 use argus_reconciler::state::StateDir;
 
@@ -70,7 +70,7 @@ pub(crate) fn one(state: &StateDir, env: &str, service: &str, number: u64) -> Re
         Err(error) => return Err(unreadable(&path, &error)),
     };
     let facts = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::fault(&format!("`{}` holds no facts of a run", path.display()), &error))?;
+        .map_err(|error| Failure::bug(&format!("`{}` holds no facts of a run", path.display()), &error))?;
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let bytes = files
         .filter_map(|file| file.metadata().ok())
@@ -152,7 +152,7 @@ pub(crate) fn no_service(status: &argus_crds::status::EnvironmentStatus, service
 }
 
 fn missing(message: String) -> Failure {
-    Failure::of(Code::PrereqMissing, message).exit(Exit::Unexpected)
+    Failure::missing(Reason::NotFound, message).exit(Exit::Unexpected)
 }
 
 fn entries(folder: &Path) -> Result<Vec<String>, Failure> {

@@ -5,7 +5,7 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::World;
 use argus_core::outcome::ActError;
 use argus_core::secrets::Secrets;
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_crds::status::{ServiceState, ServiceStatus};
 use argus_docker::Docker;
 use argus_reconciler::specs::Kept;
@@ -269,7 +269,7 @@ async fn sources(
             status::LIST.to_owned()
         };
         return Err(
-            Failure::of(Code::PrereqMissing, format!("`{of}` has no container"))
+            Failure::missing(Reason::NotFound, format!("`{of}` has no container"))
                 .exit(Exit::Unexpected)
                 .hint(hint),
         );
@@ -278,7 +278,7 @@ async fn sources(
 }
 
 /// What the environment reads from outside and what has a secret's name, as far as the controller's user may know it.
-fn secrets(state: &StateDir, env: &str) -> Secrets {
+pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
     let kept: Kept = status::peek(&state.book_json());
     let mut all = Secrets::default();
     let held = kept.held.values();

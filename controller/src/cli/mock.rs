@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use argus_crds::error::Code;
+use argus_crds::error::{Code, Reason};
 use argus_crds::mock::config::RESERVED;
 use argus_crds::status::{EnvironmentStatus, ServiceRole};
 use argus_reconciler::state::StateDir;
@@ -154,14 +154,14 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
     let env = &status.environment;
     if row.role != ServiceRole::Mock {
         let message = format!("`{mock}` is a service, and no mock");
-        return Err(Failure::of(Code::PrereqMissing, message)
+        return Err(Failure::missing(Reason::NotPossible, message)
             .exit(Exit::Usage)
             .hint(format!("`argus logs {env} {mock}` shows what a service writes")));
     }
     let port = row.ports.iter().find(|port| port.actual_port != 0);
     let port = port.ok_or_else(|| {
         let message = format!("mock `{mock}` has no port on the host yet");
-        Failure::of(Code::PrereqMissing, message)
+        Failure::missing(Reason::NotReady, message)
             .exit(Exit::Unexpected)
             .hint(format!("`argus wait {env}` waits until it has"))
     })?;
@@ -176,6 +176,7 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
 fn away(at: SocketAddr, error: &client::ClientError) -> Failure {
     let message = format!("mock at {at} does not tell what it was asked: {error}");
     Failure::of(Code::ConnectionLost, message)
+        .about(serde_json::json!({ "address": at.to_string(), "reason": error.to_string() }))
         .exit(Exit::Unexpected)
         .hint("only mocks with routes or `openapi` keep what they are asked")
 }

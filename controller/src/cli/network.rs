@@ -3,7 +3,7 @@
 use argus_core::connectivity::{Scene, errors, matrix};
 use argus_core::ident::EnvName;
 use argus_core::probe::HealthBook;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::{Condition, Connectivity, EnvironmentStatus};
 use argus_reconciler::clock::Clock;
 use argus_reconciler::state::StateDir;
@@ -102,11 +102,11 @@ pub(crate) fn last(status: EnvironmentStatus) -> Told {
 pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<Told, Failure> {
     let place = Place::of(settings)?;
     let wanted = place.wanted().await;
-    let wanted = wanted.map_err(|why| Failure::of(Code::PrereqMissing, why).exit(Exit::Unexpected))?;
+    let wanted = wanted.map_err(|why| Failure::missing(Reason::Unreadable, why).exit(Exit::Unexpected))?;
     let Some(accepted) = wanted.get(env) else {
         let names: Vec<&EnvName> = wanted.keys().collect();
         let message = format!("no environment `{env}`; {}", status::listed(&names));
-        return Err(Failure::of(Code::PrereqMissing, message)
+        return Err(Failure::missing(Reason::NotFound, message)
             .exit(Exit::Usage)
             .hint(status::LIST));
     };

@@ -6,6 +6,8 @@ use clap::{CommandFactory as _, Parser as _};
 
 use super::Cli;
 
+mod commands;
+
 /// The pages, each with its name.
 fn pages() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -14,7 +14,7 @@ use argus_core::preflight::Survey;
 use argus_core::secrets::Secrets;
 use argus_core::status::words;
 use argus_crds::complaint;
-use argus_crds::error::Code;
+use argus_crds::error::{Code, Reason};
 use argus_reconciler::clock;
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::specs::{FileEntry, Kept, SpecBook};
@@ -54,8 +54,10 @@ struct Road {
     plan: Arc<core::Plan>,
     /// Every step from here to rest, those of this moment first.
     steps: Vec<core::Step>,
-    /// `argus down` took it down, and nothing has brought it back yet.
+    /// It was taken down, and nothing has brought it back yet.
     down: bool,
+    /// Nobody took it down: its time was over.
+    expired: bool,
     /// What is not said.
     secrets: Secrets,
 }
@@ -92,7 +94,8 @@ fn folder(settings: &Settings) -> Result<(SpecBook, bool), Failure> {
         kept,
     )?;
     if let Some(why) = &book.unavailable {
-        return Err(Failure::of(Code::SpecInvalid, why.clone()));
+        let details = serde_json::json!({ "path": settings.specs, "reason": why });
+        return Err(Failure::of(Code::SpecInvalid, why.clone()).about(details));
     }
     let is_refused = |entry: &FileEntry| entry.complaints.iter().any(argus_crds::Complaint::is_error);
     let refused = book.files.values().any(is_refused);
@@ -152,7 +155,7 @@ fn unknown(wanted: &str, roads: &Roads, refused: bool) -> Failure {
         ""
     };
     let message = format!("no environment `{wanted}`; {}{beside}", status::listed(&known));
-    Failure::of(Code::PrereqMissing, message)
+    Failure::missing(Reason::NotFound, message)
         .exit(Exit::Usage)
         .hint("`argus plan` is given the name of an environment, not of a file; without one it shows all")
 }
@@ -218,6 +221,7 @@ async fn roads(
     for (env, accepted) in &book.environments {
         let road = roads.entry(env.clone()).or_default();
         road.down = is_down(env, accepted);
+        road.expired = road.down && remembered.wishes.expired.contains(env);
         road.secrets = accepted.desired.not_to_be_told();
     }
     Ok(roads)
@@ -269,14 +273,20 @@ fn text(roads: &Roads) -> String {
             plan,
             steps,
             down,
+            expired,
             secrets,
         },
     ) in roads
     {
         let said = |subject: &Subject| secrets.redacted(&subject.to_string());
         if *down {
+            let by = if *expired {
+                "its `argus.ttl` is over"
+            } else {
+                "taken down by `argus down`"
+            };
             lines.push(format!(
-                "{env}: taken down by `argus down`; an edit of its file or `argus retry {env}` brings it back"
+                "{env}: {by}; an edit of its file or `argus retry {env}` brings it back"
             ));
             if steps.is_empty() && plan.is_settled() {
                 continue;
@@ -325,6 +335,15 @@ mod tests {
         assert_eq!(
             text(&roads),
             "shop: taken down by `argus down`; an edit of its file or `argus retry shop` brings it back\n"
+        );
+        let road = Road {
+            down: true,
+            expired: true,
+            ..Road::default()
+        };
+        assert_eq!(
+            text(&Roads::from([(EnvName::new("shop").unwrap(), road)])),
+            "shop: its `argus.ttl` is over; an edit of its file or `argus retry shop` brings it back\n"
         );
         let Failure::Error { error, exit, hint } = unknown("shpo", &roads, false) else {
             panic!("no error")

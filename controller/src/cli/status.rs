@@ -5,11 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use argus_core::ident::EnvName;
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, Mode};
 use argus_reconciler::reconciler::Remembered;
 use argus_reconciler::state::StateDir;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::output::note;
 use crate::exit::{Exit, Failure};
@@ -52,7 +53,8 @@ pub(crate) fn named(env: &str) -> Result<EnvName, Failure> {
 pub(crate) fn one(state: &StateDir, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
     // A name is checked before it becomes a path.
     named(env)?;
-    read(&state.environments().join(format!("{env}.json")))
+    let path = state.environments().join(format!("{env}.json"));
+    read(&path).map_err(|failure| failure.environment(env))
 }
 
 /// The status of one environment that has to be there.
@@ -62,16 +64,26 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
     }
     let back = format!("an edit of its file or `argus retry {env}` brings it back");
     let remembered: Remembered = peek(&state.memory_json());
-    let (message, hint) = if remembered.wishes.down.keys().any(|down| down.as_str() == env) {
+    let known = names(state)?;
+    let (message, hint) = if remembered.wishes.expired.iter().any(|over| over.as_str() == env) {
+        (
+            format!("environment `{env}` was taken down: its `argus.ttl` is over"),
+            back,
+        )
+    } else if remembered.wishes.down.keys().any(|down| down.as_str() == env) {
         (format!("environment `{env}` was removed by `argus down`"), back)
     } else {
-        let (root, known) = (state.root().display(), listed(&names(state)?));
+        let root = state.root().display();
         (
-            format!("environment `{env}` has no status in `{root}`; {known}"),
+            format!(
+                "environment `{env}` has no status in `{root}`; {}",
+                listed(&known)
+            ),
             format!("{LIST}; where `argus down` removed it, {back}"),
         )
     };
-    Err(Failure::of(Code::PrereqMissing, message)
+    Err(Failure::missing(Reason::NotFound, message)
+        .about(json!({ "environment": env, "known": known }))
         .exit(Exit::Unexpected)
         .hint(hint))
 }
@@ -130,7 +142,7 @@ pub(crate) fn say_if_alone(state: &StateDir) {
         Ok(Some(status)) if !status.as_of.is_empty() => {
             note(&format!(
                 "note: controller is not running since {}",
-                last_sign(state, &status)
+                last_sign(&status)
             ));
         }
         _ => note("note: controller is not running"),
@@ -169,16 +181,9 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
     }
 }
 
-/// When the controller wrote last: later than what it wrote, which it writes only when it differs.
-fn last_sign(state: &StateDir, status: &ControllerStatus) -> String {
-    let stopped = std::fs::metadata(state.clean_shutdown())
-        .and_then(|meta| meta.modified())
-        .ok();
-    let since = stopped.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-    let at = since
-        .and_then(|since| i64::try_from(since.as_millis()).ok())
-        .map(argus_core::time::Timestamp);
-    at.map_or_else(|| status.as_of.clone(), |at| at.to_string())
+/// When it stopped; of one that was killed, when it wrote last.
+fn last_sign(status: &ControllerStatus) -> &str {
+    status.stopped_at.as_deref().unwrap_or(&status.as_of)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
@@ -194,5 +199,5 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
     };
     serde_json::from_slice(&bytes)
         .map(Some)
-        .map_err(|error| Failure::fault(&format!("`{}` is not a status file", path.display()), &error))
+        .map_err(|error| Failure::bug(&format!("`{}` is not a status file", path.display()), &error))
 }

@@ -1,7 +1,7 @@
 //! Telling a running controller something, and what becomes of the answer.
 
 use argus_core::ident::EnvName;
-use argus_crds::error::Code;
+use argus_crds::error::{Code, Reason};
 use argus_reconciler::Command;
 use argus_reconciler::state::StateDir;
 
@@ -27,11 +27,14 @@ pub(crate) fn failure(error: ClientError) -> Failure {
         ClientError::Refused(error) => Failure::new(*error),
         ClientError::Away(why) => {
             let message = format!("controller is not running: {why}");
-            Failure::of(Code::PrereqMissing, message)
+            Failure::missing(Reason::NotRunning, message)
                 .exit(Exit::Unexpected)
                 .hint("start it: `argus run`")
         }
-        ClientError::Broken(_) => Failure::of(Code::Internal, error.to_string()),
+        ClientError::Broken(ref why) => {
+            let details = serde_json::json!({ "doing": "asking the controller", "reason": why });
+            Failure::of(Code::Internal, error.to_string()).about(details)
+        }
     }
 }
 

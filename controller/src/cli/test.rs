@@ -1,4 +1,4 @@
-//! `argus test begin` and `end`: while a test runs, what it uses is left running.
+//! `argus test begin`, `end` and `run`: while a test runs, what it uses is left running.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,6 +13,11 @@ use crate::exit::{Exit, Failure};
 use crate::settings::Options;
 use crate::taken::Taken;
 
+mod child;
+mod report;
+mod run;
+mod suite;
+
 #[derive(Debug, Args)]
 pub(crate) struct Test {
     #[command(subcommand)]
@@ -25,6 +30,8 @@ enum Verb {
     Begin(Begin),
     /// Say that a test ended, and show what happened meanwhile
     End(End),
+    /// Run the suites of an environment's file, or a command, once it is ready
+    Run(run::Run),
 }
 
 #[derive(Debug, Args)]
@@ -37,6 +44,12 @@ struct Begin {
     /// How long it may take; then it counts as ended
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::span)]
     ttl: Duration,
+    /// Who runs it, for others who want the environment
+    #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
+    holder: Option<String>,
+    /// What for
+    #[arg(long, value_name = "WORDS")]
+    purpose: Option<String>,
     /// Format
     #[arg(short, long, value_enum)]
     output: Option<Format>,
@@ -61,12 +74,16 @@ impl Test {
                 environment,
                 case,
                 ttl,
+                holder,
+                purpose,
                 output,
             }) => {
                 let command = Command::BeginTest {
                     environment: status::named(&environment)?,
                     case: case.clone(),
                     ttl,
+                    holder,
+                    purpose,
                 };
                 let say = |_: &Taken| {
                     let ttl = humantime::format_duration(ttl);
@@ -86,6 +103,7 @@ impl Test {
                 let say = |taken: &Taken| report(taken).as_ref().map(told).unwrap_or_default();
                 tell::one(options, &command, output, say)
             }
+            Verb::Run(run) => run.carry_out(options),
         }
     }
 
@@ -94,6 +112,7 @@ impl Test {
         match &self.verb {
             Verb::Begin(begin) => begin.output,
             Verb::End(end) => end.output,
+            Verb::Run(run) => run.output,
         }
     }
 }
@@ -109,12 +128,22 @@ pub(crate) fn told(report: &TestReport) -> String {
         environment,
         case,
         restarts_during_run: count,
+        ..
+    } = report;
+    let failures = output::count(*count, "failure");
+    format!("test `{case}` on {environment} ended, {failures} of services during it\n")
+        + &disturbances(report)
+}
+
+/// What failed while a test ran, a line each.
+fn disturbances(report: &TestReport) -> String {
+    let TestReport {
+        environment,
         disturbances,
         ran_out,
         ..
     } = report;
-    let failures = output::count(*count, "failure");
-    let mut text = format!("test `{case}` on {environment} ended, {failures} of services during it\n");
+    let mut text = String::new();
     if let Some(at) = ran_out {
         // A string takes whatever is written.
         let _ = writeln!(

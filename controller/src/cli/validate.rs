@@ -72,7 +72,8 @@ pub(crate) fn is_refused(file: &Looked) -> bool {
 fn folder(settings: &Settings, path: &Path) -> Result<Vec<Looked>, Failure> {
     let book = reading::folder(settings, path, "", Kept::default())?;
     if let Some(why) = book.unavailable {
-        return Err(Failure::of(argus_crds::error::Code::SpecInvalid, why));
+        let details = serde_json::json!({ "path": path, "reason": why });
+        return Err(Failure::of(argus_crds::error::Code::SpecInvalid, why).about(details));
     }
     book.notes
         .iter()

@@ -212,6 +212,8 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
             Code::Internal,
             format!("environment `{}` failed", status.environment),
         )
+        .about(serde_json::json!({ "phase": status.phase }))
+        .environment(&status.environment)
         .exit(exit),
     })
 }
@@ -223,8 +225,8 @@ pub(crate) fn leased(status: &EnvironmentStatus) -> Option<&StructuredError> {
 
 /// It surely lives: its end is not a matter of waiting.
 fn is_alive(leased: &StructuredError) -> bool {
-    let details = leased.details.as_ref();
-    details.is_some_and(|details| details["holder"]["renews"] == true)
+    let holder = leased.details.get("holder");
+    holder.is_some_and(|holder| holder["renews"] == true)
 }
 
 /// A service of it is given up, and it is one that counts: an optional one makes nothing `Degraded`.
@@ -260,7 +262,12 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
         || "argus get".to_owned(),
         |(name, _)| format!("argus describe {name}"),
     );
-    let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}"));
+    let details = serde_json::json!({
+        "for": word,
+        "waitedSeconds": timeout.as_secs(),
+        "environments": left.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    });
+    let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}")).about(details);
     let mut held = left.iter().filter_map(|(_, status)| leased(status.as_ref()?));
     if let Some(held) = held.next() {
         return Failure::new(held.clone());

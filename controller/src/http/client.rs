@@ -46,20 +46,31 @@ pub(crate) async fn post(
     path: &str,
     body: &impl serde::Serialize,
 ) -> Result<Bytes, ClientError> {
+    post_within(DEADLINE, socket, path, body).await
+}
+
+/// Tells something that takes longer than an answer should.
+pub(crate) async fn post_within(
+    limit: Duration,
+    socket: &Path,
+    path: &str,
+    body: &impl serde::Serialize,
+) -> Result<Bytes, ClientError> {
     let body = serde_json::to_vec(body).map_err(|error| ClientError::Broken(error.to_string()))?;
-    talk(socket, Method::POST, path, body.into()).await
+    within(limit, exchange(socket, Method::POST, path, body.into())).await
 }
 
 async fn talk(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
-    within(exchange(socket, method, path, body)).await
+    within(DEADLINE, exchange(socket, method, path, body)).await
 }
 
-async fn within(said: impl Future<Output = Result<Bytes, ClientError>>) -> Result<Bytes, ClientError> {
-    tokio::time::timeout(DEADLINE, said).await.unwrap_or_else(|_| {
-        Err(ClientError::Broken(format!(
-            "no answer within {} s",
-            DEADLINE.as_secs()
-        )))
+async fn within(
+    limit: Duration,
+    said: impl Future<Output = Result<Bytes, ClientError>>,
+) -> Result<Bytes, ClientError> {
+    tokio::time::timeout(limit, said).await.unwrap_or_else(|_| {
+        let message = format!("no answer within {} s", limit.as_secs());
+        Err(ClientError::Broken(message))
     })
 }
 
@@ -74,7 +85,7 @@ pub(crate) async fn ask(at: SocketAddr, path: &str) -> Result<Bytes, ClientError
         let stream = TcpStream::connect(at).await.map_err(ClientError::Away)?;
         over(stream, &at.to_string(), Method::GET, path, Bytes::new()).await
     };
-    within(asked).await
+    within(DEADLINE, asked).await
 }
 
 async fn over<S>(stream: S, host: &str, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError>

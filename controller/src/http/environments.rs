@@ -96,6 +96,12 @@ pub(crate) fn summary(status: &EnvironmentStatus) -> Value {
     if status.stale {
         value["stale"] = json!(true);
     }
+    if !status.tests.is_empty() {
+        value["tests"] = json!(status.tests);
+    }
+    if !status.holds.is_empty() {
+        value["holds"] = json!(status.holds);
+    }
     if let Some(error) = status.errors.first() {
         value["error"] = json!({
             "code": error.code, "errorId": error.error_id, "service": error.service, "message": error.message,

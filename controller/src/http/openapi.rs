@@ -15,7 +15,7 @@ pub(super) struct Operation {
     pub(super) path: &'static str,
     summary: &'static str,
     /// Parameters in the query.
-    query: &'static [&'static str],
+    pub(super) query: &'static [&'static str],
     /// The media type of the answer, and its schema where it has one.
     answer: (&'static str, Option<&'static str>),
 }

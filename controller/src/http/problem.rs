@@ -1,6 +1,6 @@
 //! An error on its way out: the one type of error, with the members that RFC 9457 asks for.
 
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::{Code, Reason, StructuredError};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -39,7 +39,7 @@ impl Problem {
     pub(crate) fn asked(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
-            error: Box::new(StructuredError::new(Code::PrereqMissing, message).suggest(&[])),
+            error: Box::new(StructuredError::missing(reason(status), message)),
         }
     }
 
@@ -63,6 +63,21 @@ impl From<StructuredError> for Problem {
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
         Self::of(failure.into_error())
+    }
+}
+
+/// The word for it: bodies are read where nobody looks at numbers.
+fn reason(status: StatusCode) -> Reason {
+    match status {
+        StatusCode::UNAUTHORIZED => Reason::Unauthorized,
+        StatusCode::FORBIDDEN => Reason::Forbidden,
+        StatusCode::NOT_FOUND => Reason::NotFound,
+        StatusCode::METHOD_NOT_ALLOWED => Reason::MethodNotAllowed,
+        StatusCode::REQUEST_TIMEOUT => Reason::Timeout,
+        StatusCode::PAYLOAD_TOO_LARGE => Reason::TooLarge,
+        StatusCode::MISDIRECTED_REQUEST => Reason::Misdirected,
+        status if status.is_server_error() => Reason::Unavailable,
+        _ => Reason::BadRequest,
     }
 }
 

@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use super::asked::{Path, Query};
 use super::problem::Problem;
@@ -59,13 +58,8 @@ fn checks<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<CheckName>, Pr
         .map_err(|why| Problem::asked(StatusCode::BAD_REQUEST, format!("no such check; {why}")))
 }
 
-/// It asks the engine and writes to the disk: one at a time, whoever asks.
-static LOOKS: Semaphore = Semaphore::const_new(1);
-
 async fn look(desk: &Desk, skip: Vec<CheckName>, mend: bool) -> Result<Response, Problem> {
-    // Never closed.
-    let _turn = LOOKS.acquire().await;
-    let report = Box::pin(cli_preflight::look(desk.surface.settings(), &skip, mend)).await?;
+    let report = desk.surface.preflight(&skip, mend).await?;
     Ok(Json(report).into_response())
 }
 

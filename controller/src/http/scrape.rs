@@ -7,6 +7,7 @@ use prometheus::TEXT_FORMAT;
 
 use super::Desk;
 use super::problem::Problem;
+use crate::exit::Failure;
 
 pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Problem> {
     let Some(own) = desk.surface.own() else {
@@ -18,10 +19,8 @@ pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Proble
     let metrics = own.metrics.clone();
     // Hundreds of environments are tens of thousands of lines: nobody else waits for them to be written.
     let text = tokio::task::spawn_blocking(move || metrics.text()).await;
-    let failed = |error: &dyn std::fmt::Display| {
-        let message = format!("cannot write the metrics: {error}");
-        Problem::asked(StatusCode::INTERNAL_SERVER_ERROR, message)
-    };
+    let failed =
+        |error: &dyn std::error::Error| Problem::from(Failure::fault("cannot write the metrics", error));
     let text = text
         .map_err(|error| failed(&error))?
         .map_err(|error| failed(&error))?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use argus_crds::error::Code;
 use argus_crds::status::{
     ControllerStatus, EnvironmentStatus, PortMapping, ServiceState, ServiceStatus, Truth,
 };
@@ -67,7 +68,12 @@ fn of_controller(status: &ControllerStatus) -> Vec<(String, String)> {
         .filter(|condition| condition.status != Truth::Unknown);
     let told =
         conditions.map(|condition| (format!("condition {}", condition.kind), condition.message.clone()));
-    let refused = status.errors.iter().filter(|error| error.details.is_some());
+    // An engine that is away has its condition, and a journal that cannot be written ends what is going on.
+    let told_elsewhere = [Code::DockerUnavailable, Code::JournalUnwritable];
+    let refused = status
+        .errors
+        .iter()
+        .filter(|error| !told_elsewhere.contains(&error.code));
     let refused = refused.map(|error| {
         (
             format!("error {}", error.message),

@@ -1,9 +1,10 @@
 //! Tools that change something: the commands of the CLI, with the same words.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use argus_core::ident::ServiceName;
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_crds::status::{EnvironmentStatus, Phase};
 use argus_reconciler::{Command, clock};
 use schemars::JsonSchema;
@@ -13,7 +14,7 @@ use serde_json::json;
 use super::answer::{NextStep, Said};
 use super::call::Call;
 use super::tool::{Effect, Tool};
-use crate::cli::{status, target, test, wait};
+use crate::cli::{running, status, target, test, wait};
 use crate::exit::Failure;
 use crate::taken::Taken;
 
@@ -54,7 +55,7 @@ fn wait_for(env: &str) -> NextStep {
 
 fn named_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
     let named = service.map(ServiceName::new).transpose();
-    named.map_err(|error| Failure::of(Code::PrereqMissing, error.to_string()).quiet())
+    named.map_err(|error| Failure::missing(Reason::BadRequest, error.to_string()).quiet())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -68,7 +69,7 @@ impl Tool for Retry {
     const NAME: &'static str = "argus_retry";
     const TITLE: &'static str = "Try again";
     const ABOUT: &'static str = "Tries again what was given up, with the same file: counters of failures begin anew. It also brings back \
-what `argus_down` removed and ends a rollback. Not needed after a file changed: that is taken up by itself.";
+what `argus_down` removed, and takes back a rollback that nobody asked for; one that `argus_rollback` made stays until the file changes. Not needed after a file changed: that is taken up by itself.";
     const EFFECT: Effect = Effect::Adds;
     type Told = Taken;
 
@@ -96,6 +97,8 @@ pub(super) struct Hold {
     /// Why, for whoever reads the status
     #[serde(default)]
     reason: String,
+    /// Who you are, for others who want the environment
+    holder: Option<String>,
 }
 
 impl Tool for Hold {
@@ -118,6 +121,7 @@ until `argus_resume` or `forSeconds` are over. For looking at something broken i
             service: named_service(service)?,
             until: span.map(|span| clock::now() + span),
             reason: self.reason,
+            holder: self.holder,
         };
         let text = match self.for_seconds {
             Some(seconds) => format!("{} is held for {seconds} s", self.environment),
@@ -195,8 +199,8 @@ pub(super) struct Rollback {
 impl Tool for Rollback {
     const NAME: &'static str = "argus_rollback";
     const TITLE: &'static str = "Back to the last good revision";
-    const ABOUT: &'static str = "Goes back to the last other revision that was ready, with the images it ran, until the file changes or \
-`argus_retry` is called. For when a change of the file broke the environment and it is needed now.";
+    const ABOUT: &'static str = "Goes back to the last other revision that was ready, with the images it ran, until the file \
+changes; `argus_retry` keeps it. For when a change of the file broke the environment and it is needed now.";
     const EFFECT: Effect = Effect::Replaces;
     type Told = Taken;
 
@@ -267,6 +271,10 @@ pub(super) struct Test {
     #[serde(default = "ttl")]
     #[schemars(range(min = 1))]
     ttl_seconds: u32,
+    /// Of `begin`: who you are, for others who want the environment
+    holder: Option<String>,
+    /// Of `begin`: what the run is for
+    purpose: Option<String>,
 }
 
 fn ttl() -> u32 {
@@ -277,7 +285,7 @@ impl Tool for Test {
     const NAME: &'static str = "argus_test";
     const TITLE: &'static str = "Say that a test begins or ended";
     const ABOUT: &'static str = "Call it with `begin` before you run tests against an environment and with `end` after: in between, \
-running containers are not restarted under the test. `end` tells which services failed meanwhile and whether that was the \
+running containers are not restarted under the test, and `argus_status` shows others who runs it and until when. `end` tells which services failed meanwhile and whether that was the \
 infrastructure's doing: then a failed test proves nothing about the code.";
     const EFFECT: Effect = Effect::Adds;
     type Told = Taken;
@@ -291,8 +299,16 @@ infrastructure's doing: then a failed test proves nothing about the code.";
                     environment,
                     case: case.clone(),
                     ttl: Duration::from_secs(u64::from(self.ttl_seconds)),
+                    holder: self.holder,
+                    purpose: self.purpose,
                 };
-                let text = format!("test `{case}` runs on {env}, for {} s at most", self.ttl_seconds);
+                let before = call.status(&env).await?;
+                let mut text = format!("test `{case}` runs on {env}, for {} s at most", self.ttl_seconds);
+                let others = before.map(|status| status.tests).unwrap_or_default();
+                for other in others.iter().filter(|other| other.case != case) {
+                    // A string takes whatever is written.
+                    let _ = write!(text, "\nbeside it {}", running(other));
+                }
                 let end = json!({ "action": "end", "environment": env, "case": case });
                 let said = obey(&call, command, text).await?;
                 Ok(said.then(NextStep::new("when the run is over", Self::NAME, end)))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argus_crds::error::{Call as Made, Code, StructuredError, ToolCall};
+use argus_crds::error::{Call as Made, Reason, StructuredError, ToolCall};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -112,11 +112,7 @@ pub(super) fn good<T: Serialize>(said: Said<T>) -> CallToolResult {
 pub(super) fn bad(failure: Failure) -> CallToolResult {
     let error = failure.into_error();
     let mut text = format!("{error}\n");
-    if let Some(hint) = error
-        .details
-        .as_ref()
-        .and_then(|details| details["hint"].as_str())
-    {
+    if let Some(hint) = error.details.get("hint").and_then(Value::as_str) {
         // A string takes whatever is written.
         let _ = writeln!(text, "hint: {hint}");
     }
@@ -185,6 +181,8 @@ pub(super) fn not_so(tool: &str, why: &str, takes: &Value) -> CallToolResult {
         takes
     };
     let message = format!("these are no arguments of `{tool}`: {why}; it takes {takes}");
-    let error = StructuredError::new(Code::PrereqMissing, message).suggest(&[]);
-    bad(Failure::new(error))
+    let error = StructuredError::missing(Reason::BadRequest, message);
+    bad(Failure::new(
+        error.details(json!({ "tool": tool, "takes": names })),
+    ))
 }

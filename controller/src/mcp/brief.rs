@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use argus_crds::error::{Code, Remedy, StructuredError};
-use argus_crds::status::{EnvironmentStatus, Phase, PortMapping, ServiceState, ServiceStatus};
+use argus_crds::status::{
+    EnvironmentStatus, Holding, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
 use super::answer::NextStep;
-use crate::cli::{output, ports, waits};
+use crate::cli::{holding, output, ports, running, waits};
 
 /// Services that are not ready and are named; the rest is counted.
 const UNWELL: usize = 8;
 /// Published ports that are named.
 const ENDPOINTS: usize = 12;
+/// Tests and holds that are told.
+const CLAIMS: usize = 4;
 /// Things to do that are told.
 const REMEDIES: usize = 4;
 /// Lines of what a container wrote last, and how long they are together.
@@ -54,6 +58,12 @@ pub(super) struct Brief {
     /// Services that are not where they shall be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unwell: Vec<Unwell>,
+    /// Tests that run on it: until they end, what runs is left running.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tests: Vec<RunningTest>,
+    /// What of it somebody holds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) holds: Vec<Holding>,
     /// What is wrong, the worst of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) problem: Option<Problem>,
@@ -127,6 +137,8 @@ impl Brief {
             moved: moved.take(ENDPOINTS).map(moved_words).collect(),
             waits: clipped(&waits(status), MESSAGE),
             unwell: unwell.into_iter().take(UNWELL).map(Unwell::of).collect(),
+            tests: status.tests.iter().take(CLAIMS).cloned().collect(),
+            holds: status.holds.iter().take(CLAIMS).cloned().collect(),
             problem: status.errors.first().map(Problem::of),
             more_problems: status.errors.len().saturating_sub(1),
             stale: status.stale,
@@ -174,6 +186,14 @@ impl Brief {
         }
         if !self.waits.is_empty() && self.phase != Phase::Ready {
             let _ = write!(text, "\nwaits for: {}", self.waits);
+        }
+        for claim in self
+            .tests
+            .iter()
+            .map(running)
+            .chain(self.holds.iter().map(holding))
+        {
+            let _ = write!(text, "\n{claim}");
         }
         if let Some(problem) = &self.problem {
             let of = problem.service.as_deref().unwrap_or(&self.environment);

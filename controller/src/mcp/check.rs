@@ -4,11 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{
-    BreakerScope, BreakerState, BreakerStatus, CheckName, CheckResult, Orphan, PreflightOverall,
-    PreflightReport,
-};
-use argus_reconciler::{Command, clock};
+use argus_crds::status::{CheckName, CheckResult, Orphan, PreflightOverall, PreflightReport};
+use argus_reconciler::Command;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,13 +13,9 @@ use serde_json::json;
 use super::answer::{NextStep, Said};
 use super::call::Call;
 use super::tool::{Effect, Tool};
-use crate::cli::{orphans, output, preflight, status};
+use crate::circuit::Reset;
+use crate::cli::{orphans, output, status};
 use crate::exit::Failure;
-use crate::surface::Surface;
-
-/// A breaker that was reset shows what it is now within this, or it is told as it is then.
-const SEEN: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -69,8 +62,7 @@ when nothing starts, or before the first environment.";
                 .into_iter()
                 .filter_map(|(flag, check)| flag.then_some(check)),
         );
-        let settings = call.surface.read(|surface| Ok(surface.looking())).await?;
-        let report = preflight::look(&settings, &skip, self.auto_fix).await?;
+        let report = call.surface.preflight(&skip, self.auto_fix).await?;
         let mut text = format!("preflight: {:?}\n", report.overall).to_lowercase();
         for check in &report.checks {
             if check.result != CheckResult::Pass {
@@ -117,16 +109,19 @@ pub(super) struct ResetCircuit {
     environment: Option<String>,
 }
 
-/// What came of a reset.
+/// A breaker was reset.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Reset {
-    /// Whether anything had to be done: a closed breaker stays as it is.
-    changed: bool,
-    /// How it was.
-    previous: Option<BreakerStatus>,
-    /// How it is: half-open lets one call through, whose result closes or opens it.
-    current: Option<BreakerStatus>,
+pub(super) struct CircuitTaken {
+    /// The command in a word.
+    verb: String,
+    /// The environment that was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<String>,
+    /// What kind of answer it is: `circuit`.
+    kind: String,
+    /// What came of it.
+    value: Reset,
 }
 
 impl Tool for ResetCircuit {
@@ -136,78 +131,34 @@ impl Tool for ResetCircuit {
 instead of after `retryAfter`. Call it after `CIRCUIT_OPEN` once the engine is mended; it does nothing to a closed breaker, and shows \
 how it stands and why it opened.";
     const EFFECT: Effect = Effect::Adds;
-    type Told = Reset;
+    type Told = CircuitTaken;
 
-    async fn call(self, call: Call) -> Result<Said<Reset>, Failure> {
-        let surface = &call.surface;
+    async fn call(self, call: Call) -> Result<Said<CircuitTaken>, Failure> {
         let env = self.environment.as_deref();
         let environment = env.map(status::named).transpose()?;
-        let previous = breaker(surface, env).await?;
-        surface.command(Command::ResetBreaker { environment }).await?;
-        let closed = |breaker: &Option<BreakerStatus>| {
-            breaker
-                .as_ref()
-                .is_none_or(|breaker| breaker.state == BreakerState::Closed)
-        };
-        let mut current = breaker(surface, env).await?;
-        let changed = !closed(&previous);
-        let deadline = clock::now() + SEEN;
-        let unseen = |now: &Option<BreakerStatus>| {
-            let word = |breaker: &Option<BreakerStatus>| {
-                breaker.as_ref().map(|breaker| (breaker.state, breaker.openings))
-            };
-            changed && word(now) == word(&previous)
-        };
-        while unseen(&current) && clock::now() < deadline {
-            tokio::time::sleep(LOOK).await;
-            current = breaker(surface, env).await?;
-        }
-        let whose = env.unwrap_or("the engine");
-        let state = current
-            .as_ref()
-            .map_or(BreakerState::Closed, |breaker| breaker.state);
-        let text = if changed {
+        let taken = call
+            .surface
+            .command(Command::ResetBreaker { environment })
+            .await?;
+        let reset = taken.circuit();
+        let (whose, state) = (&reset.breaker, reset.current.as_ref().map(|now| now.state));
+        let state = state.unwrap_or_default();
+        let text = if reset.was_closed() {
+            format!("the breaker of {whose} is closed; there was nothing to do")
+        } else if reset.changed {
             format!("the breaker of {whose} was open and is {state:?} now; the engine is tried")
         } else {
-            format!("the breaker of {whose} is closed; there was nothing to do")
+            format!("the breaker of {whose} is {state:?} still; the engine is looked for")
         };
-        let told = Reset {
-            changed,
-            previous,
-            current,
+        let told = CircuitTaken {
+            verb: taken.verb,
+            environment: taken.environment,
+            kind: taken.kind,
+            value: reset,
         };
         let arguments = env.map_or_else(|| json!({}), |env| json!({ "environment": env }));
         Ok(Said::new(told, text).then(NextStep::new("how it is now", "argus_status", arguments)))
     }
-}
-
-/// The engine's breaker, or that of an environment that has one of its own.
-async fn breaker(surface: &Surface, env: Option<&str>) -> Result<Option<BreakerStatus>, Failure> {
-    let env = env.map(str::to_owned);
-    surface.read(move |surface| shown(surface, env.as_deref())).await
-}
-
-fn shown(surface: &Surface, env: Option<&str>) -> Result<Option<BreakerStatus>, Failure> {
-    let Some(env) = env else {
-        let shown = surface.shown()?;
-        let open = |breaker: &&BreakerStatus| {
-            breaker.scope == BreakerScope::Environment && breaker.state != BreakerState::Closed
-        };
-        let engine = shown.controller.breaker.clone();
-        if engine
-            .as_ref()
-            .is_some_and(|breaker| breaker.state != BreakerState::Closed)
-        {
-            return Ok(engine);
-        }
-        // Without a name all are reset: one that is not closed tells.
-        let mut own = shown
-            .environments
-            .values()
-            .filter_map(|status| status.breaker.as_ref());
-        return Ok(own.find(open).cloned().or(engine));
-    };
-    Ok(surface.environment(env)?.breaker)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! `argus_explain`: what an error code means.
 
-use argus_crds::error::Code;
+use argus_crds::error::{Code, Reason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ lists all codes.";
                 .map_err(|error: argus_crds::error::UnknownCode| {
                     let all: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
                     let message = format!("{error}; there are: {}", all.join(", "));
-                    Failure::of(Code::PrereqMissing, message).quiet()
+                    Failure::missing(Reason::NotFound, message).quiet()
                 })?;
         let told = ExplainTold {
             meaning: Some(explain::meaning(code)),

@@ -208,7 +208,8 @@ impl Apply {
     fn write(&self, surface: &Surface) -> Result<Written, Failure> {
         if self.content.len() as u64 > MAX_FILE {
             let message = format!("file is longer than the {MAX_FILE} bytes that are read");
-            return Err(Failure::of(Code::SpecInvalid, message));
+            let details = json!({ "bytes": self.content.len(), "most": MAX_FILE });
+            return Err(Failure::of(Code::SpecInvalid, message).about(details));
         }
         let specs = surface.specs();
         let guess = specs.join("e2e.yaml");
@@ -227,7 +228,9 @@ impl Apply {
         };
         if let Some(why) = taken_by_another(surface, &env, &path, holder.as_deref()) {
             return Err(Failure::new(
-                StructuredError::new(Code::SpecConflict, why).suggest(&[]),
+                StructuredError::new(Code::SpecConflict, why)
+                    .details(json!({ "specPath": path, "holder": holder }))
+                    .suggest(&[]),
             ));
         }
         // Mounts and contexts are told by the place of the file.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_reconciler::{Command, clock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
         let away = |surface: &Surface| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
         if let Some(start) = surface.read(away).await? {
             let message = "no controller is running, so nothing changes by waiting";
-            return Err(Failure::of(Code::PrereqMissing, message).hint(start));
+            return Err(Failure::missing(Reason::NotRunning, message).hint(start));
         }
         let names = match &self.environment {
             Some(env) => {

@@ -51,6 +51,14 @@ pub(super) const COMMANDS: [&str; 12] = [
     "resumeController",
 ];
 
+/// How a run of a container fails: by these, times to detect and to recover are told apart.
+const FAILURES: [Code; 4] = [
+    Code::ContainerOom,
+    Code::ContainerCrash,
+    Code::EntrypointNotFound,
+    Code::HealthCheckTimeout,
+];
+
 /// The counters; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
@@ -66,8 +74,8 @@ pub(crate) struct Ledger {
     orphans_found: IntCounterVec,
     orphans_gone: IntCounterVec,
     commands: IntCounterVec,
-    detect_seconds: Histogram,
-    recover_seconds: Histogram,
+    detect_seconds: HistogramVec,
+    recover_seconds: HistogramVec,
     ready_seconds: Histogram,
     past: Arc<Mutex<Past>>,
 }
@@ -77,8 +85,8 @@ pub(crate) struct Ledger {
 struct Past {
     /// The last record that was entered.
     last: u64,
-    /// Since when services are not well.
-    unwell: BTreeMap<(EnvName, String), Timestamp>,
+    /// Since when services are not well, and what was first wrong with them.
+    unwell: BTreeMap<(EnvName, String), (Timestamp, Code)>,
     /// When environments became ready last: what was unwell before is not any more.
     ready: BTreeMap<EnvName, Timestamp>,
     /// Every series with a service in it.
@@ -146,14 +154,16 @@ impl Default for Ledger {
                 "Commands of people and agents, by verb and what became of them.",
                 &["verb", "result"],
             ),
-            detect_seconds: make::histogram(
+            detect_seconds: make::histograms(
                 "argus_time_to_detect_seconds",
-                "From the end of a container, by the engine's clock, until its error is in the status.",
+                "From the end of a container, by the engine's clock, or from the first of the probes that failed, until its error is in the status; by its code.",
+                &["reason"],
                 make::LONG,
             ),
-            recover_seconds: make::histogram(
+            recover_seconds: make::histograms(
                 "argus_time_to_recover_seconds",
-                "From the first failure of a service until it is well again by a restart.",
+                "From the first failure of a service until it is well again by a restart; by the code of that failure.",
+                &["reason"],
                 make::LONG,
             ),
             ready_seconds: make::histogram(
@@ -204,6 +214,10 @@ impl Ledger {
         }
         for code in Code::ALL {
             self.errors.with_label_values(&[&code.to_string()]);
+        }
+        for code in FAILURES {
+            self.detect_seconds.with_label_values(&[code.as_str()]);
+            self.recover_seconds.with_label_values(&[code.as_str()]);
         }
         for scope in BreakerScope::ALL {
             for state in BreakerState::ALL {

@@ -319,10 +319,14 @@ impl Told<'_> {
 }
 
 fn died(env: &EnvName, after_ms: u64) -> Note {
+    failed(env, Code::ContainerCrash, after_ms)
+}
+
+fn failed(env: &EnvName, code: Code, after_ms: u64) -> Note {
     Note::Error {
         environment: Some(env.clone()),
         service: Some("api".to_owned()),
-        code: Code::ContainerCrash,
+        code,
         error_id: None,
         after_ms: Some(after_ms),
     }
@@ -408,10 +412,12 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         r#"argus_container_restarts_total{environment="shop",reason="CONTAINER_CRASH",service="api"} 2"#,
         r#"argus_errors_total{code="CONTAINER_CRASH"} 2"#,
         r#"argus_errors_total{code="CONTAINER_OOM"} 0"#,
-        "argus_time_to_detect_seconds_count 2",
-        "argus_time_to_detect_seconds_sum 1.5",
-        "argus_time_to_recover_seconds_count 1",
-        "argus_time_to_recover_seconds_sum 10",
+        r#"argus_time_to_detect_seconds_count{reason="CONTAINER_CRASH"} 2"#,
+        r#"argus_time_to_detect_seconds_sum{reason="CONTAINER_CRASH"} 1.5"#,
+        r#"argus_time_to_detect_seconds_count{reason="CONTAINER_OOM"} 0"#,
+        r#"argus_time_to_recover_seconds_count{reason="CONTAINER_CRASH"} 1"#,
+        r#"argus_time_to_recover_seconds_sum{reason="CONTAINER_CRASH"} 10"#,
+        r#"argus_time_to_recover_seconds_count{reason="ENTRYPOINT_NOT_FOUND"} 0"#,
         r#"argus_circuit_breaker_transitions_total{scope="engine",state="halfOpen"} 1"#,
         r#"argus_acts_total{result="failed",verb="start-container"} 1"#,
         r#"argus_act_duration_seconds_sum{verb="start-container"} 0.25"#,
@@ -453,5 +459,28 @@ fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
     told.tell(300, died(&env, 0));
     told.tell(305, recovered(&env));
     let text = stage.metrics.text().unwrap();
-    assert!(text.contains("argus_time_to_recover_seconds_sum 5\n"), "{text}");
+    let line = "argus_time_to_recover_seconds_sum{reason=\"CONTAINER_CRASH\"} 5\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_recovery_is_counted_with_what_was_wrong_first() {
+    let (stage, env) = shop();
+    let mut told = Told {
+        ledger: &stage.metrics.ledger,
+        seq: 0,
+    };
+    // Its probe failed for 20 s; the restart for that crashed, and the next was well.
+    told.tell(100, failed(&env, Code::HealthCheckTimeout, 20_000));
+    told.tell(110, failed(&env, Code::ContainerCrash, 500));
+    told.tell(120, recovered(&env));
+    let text = stage.metrics.text().unwrap();
+    for line in [
+        r#"argus_time_to_detect_seconds_sum{reason="HEALTH_CHECK_TIMEOUT"} 20"#,
+        r#"argus_time_to_detect_seconds_sum{reason="CONTAINER_CRASH"} 0.5"#,
+        r#"argus_time_to_recover_seconds_sum{reason="HEALTH_CHECK_TIMEOUT"} 40"#,
+        r#"argus_time_to_recover_seconds_count{reason="CONTAINER_CRASH"} 0"#,
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
 }

@@ -81,6 +81,7 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
     });
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     let request = Request::new(head.method.as_str(), target, headers.collect(), body);
+    shared.look(false).await;
     let answer = match refusal {
         Some((status, why)) => {
             let mut answer = Answer::refusal(status, Code::MockNoAnswer, why, &json!({}));

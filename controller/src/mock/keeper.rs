@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use argus_crds::Complaint;
-use argus_crds::error::Code;
+use argus_crds::error::{Code, Reason};
 use argus_mock::{MockConfig, Served};
 use sha2::{Digest, Sha256};
 
@@ -58,14 +58,14 @@ impl Keeper {
     }
 
     /// Whether the file is another than the one read last.
-    pub(super) async fn changed(&self) -> bool {
-        self.print().await != self.seen
+    pub(super) fn changed(&self) -> bool {
+        self.print() != self.seen
     }
 
     /// Reads the file as it is now.
     pub(super) async fn read(&mut self) -> Result<Loaded, Refused> {
         // Before its content: what is written while it is read is seen at the next look.
-        self.seen = self.print().await;
+        self.seen = self.print();
         let refused = |why| Refused {
             file: self.file.clone(),
             why,
@@ -110,8 +110,9 @@ impl Keeper {
         beside.join(&config.mock.recordings_dir)
     }
 
-    async fn print(&self) -> Option<Print> {
-        let found = tokio::fs::metadata(&self.file).await.ok()?;
+    fn print(&self) -> Option<Print> {
+        // Some microseconds; handing it to another thread costs ten times that, and every answer waits for it.
+        let found = std::fs::metadata(&self.file).ok()?;
         // The time of the change cannot be set from outside, unlike that of the content.
         Some(Print {
             inode: found.ino(),
@@ -139,10 +140,9 @@ impl fmt::Display for Refused {
 
 impl Refused {
     pub(super) fn into_failure(self) -> Failure {
-        let code = match &self.why {
-            Why::Unreadable(_) => Code::PrereqMissing,
-            Why::NoConfig(_) | Why::Complaints(_) => Code::SpecInvalid,
-        };
-        Failure::of(code, self.to_string())
+        match &self.why {
+            Why::Unreadable(_) => Failure::missing(Reason::Unreadable, self.to_string()),
+            Why::NoConfig(_) | Why::Complaints(_) => Failure::of(Code::SpecInvalid, self.to_string()),
+        }
     }
 }

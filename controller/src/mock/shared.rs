@@ -84,7 +84,7 @@ impl Shared {
     /// Serves what is in the file now, where it changed (or where somebody asked) and can be served.
     pub(super) async fn look(&self, asked: bool) {
         let mut keeper = self.keeper.lock().await;
-        if !asked && !keeper.changed().await {
+        if !asked && !keeper.changed() {
             return;
         }
         match keeper.read().await {

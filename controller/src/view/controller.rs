@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use argus_backend::About as EngineAbout;
 use argus_core::preflight::Policy;
-use argus_core::status::{breaker, orphan_errors, orphans, spec_errors};
+use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable};
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
@@ -14,6 +14,7 @@ use argus_crds::status::{
     STATUS_VERSION, Truth,
 };
 use argus_reconciler::Outlook;
+use serde_json::json;
 use tokio::sync::watch;
 
 /// What does not change while the controller runs, and what the engine says of itself.
@@ -23,6 +24,8 @@ pub(crate) struct About {
     pub(crate) started_at: Timestamp,
     /// The spec folder.
     pub(crate) specs: PathBuf,
+    /// The state directory.
+    pub(crate) state: String,
     /// How the engine is reached.
     pub(crate) endpoint: String,
     /// What the engine said when it was asked last.
@@ -79,7 +82,7 @@ pub(super) fn status(
             outlook.as_of,
         ),
         rejected: rejected(outlook),
-        errors: errors(outlook, &orphans, previous),
+        errors: errors(outlook, about, &orphans, previous),
         orphans,
         http: about.http.borrow().map(|at| format!("http://{at}")),
         ..ControllerStatus::default()
@@ -152,17 +155,22 @@ fn rejected(outlook: &Outlook) -> Vec<RejectedSpec> {
 /// The engine, what dead controllers left, and files whose environment cannot be told; everything else is in the environments' files.
 fn errors(
     outlook: &Outlook,
+    about: &About,
     orphans: &[Orphan],
     previous: Option<&ControllerStatus>,
 ) -> Vec<StructuredError> {
+    let told = previous.map_or(&[][..], |previous| &previous.errors);
     let mut errors = Vec::new();
     if !outlook.world.reachable() && !outlook.world.unreachable_reason().is_empty() {
-        let error = StructuredError::new(Code::DockerUnavailable, outlook.engine_words());
-        let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
-        errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
+        let engine = super::engine(outlook, about);
+        let error = lasting(unavailable(&engine, outlook.engine_words(), outlook.as_of), told);
+        let at = engine.since.unwrap_or(outlook.as_of);
+        let id = argus_core::status::error_id("", None, error.code, &error.message, at);
+        errors.push(error.error_id(id).timestamp(at.to_string()));
     }
     if let Some(why) = &outlook.trouble.safe {
-        let error = StructuredError::new(Code::JournalUnwritable, why.clone());
+        let error = StructuredError::new(Code::JournalUnwritable, why.clone())
+            .details(json!({ "path": about.state, "reason": why }));
         let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
         errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
     }
@@ -180,8 +188,8 @@ fn errors(
         errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
     }
     for error in &mut errors {
-        let told = previous.into_iter().flat_map(|previous| &previous.errors);
-        let mut alike = told.filter(|old| old.code == error.code && old.message == error.message);
+        let alike = |old: &&StructuredError| old.code == error.code && old.message == error.message;
+        let mut alike = told.iter().filter(alike);
         if let Some(old) = alike.next() {
             error.error_id.clone_from(&old.error_id);
             error.timestamp.clone_from(&old.timestamp);

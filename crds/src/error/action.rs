@@ -4,12 +4,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use template::Arguments;
+
+mod template;
+
 /// Something that can be done about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[allow(
     missing_docs,
-    reason = "`summary` tells what each one means, and a comment would split the schema's enum"
+    reason = "the templates tell what each one means, and a comment would split the schema's enum"
 )]
 pub enum ActionId {
     StartEngine,
@@ -53,9 +57,9 @@ pub enum ActionId {
 pub struct Remedy {
     /// Which action it is.
     pub action: ActionId,
-    /// What it does, in words.
+    /// What is to be done, and what the calls show where they are not the whole of it.
     pub summary: String,
-    /// The command that does it.
+    /// The command for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The same over MCP.
@@ -71,44 +75,6 @@ pub struct ToolCall {
     pub tool: String,
     /// What it is called with.
     pub arguments: Map<String, Value>,
-}
-
-/// What an action is called with; `{env}` and `{service}` are filled in.
-struct Template {
-    summary: &'static str,
-    command: Option<&'static str>,
-    tool: Option<(&'static str, Arguments)>,
-}
-
-/// Names of arguments and what they are.
-type Arguments = &'static [(&'static str, &'static str)];
-
-const ENV: Arguments = &[("environment", "{env}")];
-const SERVICE: Arguments = &[("environment", "{env}"), ("service", "{service}")];
-
-const fn told(summary: &'static str) -> Template {
-    Template {
-        summary,
-        command: None,
-        tool: None,
-    }
-}
-
-const fn shell(summary: &'static str, command: &'static str) -> Template {
-    Template {
-        summary,
-        command: Some(command),
-        tool: None,
-    }
-}
-
-impl Template {
-    const fn or(self, tool: &'static str, arguments: Arguments) -> Self {
-        Self {
-            tool: Some((tool, arguments)),
-            ..self
-        }
-    }
 }
 
 impl ActionId {
@@ -149,110 +115,34 @@ impl ActionId {
         Self::ReportBug,
     ];
 
-    /// What it does, in words.
-    pub fn summary(self) -> &'static str {
-        self.template().summary
-    }
-
     /// The action for an environment and a service, callable as it stands.
     ///
-    /// A command or call that needs an environment which is not known is left out, never shown with a hole in it.
+    /// Where a call needs an environment and none is known, the call that names them all takes its place: none has a hole in it.
     pub fn remedy(self, environment: Option<&str>, service: Option<&str>) -> Remedy {
         let template = self.template();
+        let command = fill(template.command, environment, service);
+        let arguments = filled(template.arguments, environment, service);
+        let shows = if command.is_some() {
+            template.shows
+        } else {
+            "which environments there are"
+        };
+        let (tool, arguments) = match arguments {
+            Some(arguments) => (template.tool, arguments),
+            None => ("argus_status", Map::new()),
+        };
         Remedy {
             action: self,
-            summary: template.summary.to_owned(),
-            command: template
-                .command
-                .and_then(|command| fill(command, environment, service)),
-            mcp: template.tool.and_then(|(tool, arguments)| {
-                Some(ToolCall {
-                    tool: tool.to_owned(),
-                    arguments: filled(arguments, environment, service)?,
-                })
+            summary: [template.does, shows]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join("; "),
+            command: Some(command.unwrap_or_else(|| "argus get".to_owned())),
+            mcp: Some(ToolCall {
+                tool: tool.to_owned(),
+                arguments,
             }),
-        }
-    }
-
-    const fn template(self) -> Template {
-        match self {
-            Self::StartEngine => shell("start the Docker engine", "docker info"),
-            Self::FreeDiskSpace => shell("give back what Argus built and nothing needs", "argus reclaim"),
-            Self::FreePort => {
-                shell("end what holds the port, then retry", "argus retry {env}").or("argus_retry", ENV)
-            }
-            Self::UseAutoPorts => {
-                told("set `resilience.network.portConflictStrategy: auto`, so that the port moves")
-            }
-            Self::WidenPortRange => told("widen `isolation.portRange`"),
-            Self::RaiseMemoryLimit => told("raise `memory` of the service, or let the process use less"),
-            Self::InspectLogs => shell("read what the container wrote", "argus logs {env} {service}")
-                .or("argus_logs", SERVICE),
-            Self::FixContainer => {
-                told("mend what the container runs; a new image or revision is taken up by itself")
-            }
-            Self::FixHealthcheck => told("check path, port and type under `container.healthcheck`"),
-            Self::RaiseTimeout => told("allow more time: `startPeriod`, `retries`, or `ARGUS_TIMEOUT_HEAVY`"),
-            Self::Retry => {
-                shell("try again with the same inputs", "argus retry {env}").or("argus_retry", ENV)
-            }
-            Self::Wait => shell("wait until it is ready", "argus wait {env}").or("argus_wait", ENV),
-            Self::ResetCircuit => shell(
-                "try the engine at once; by itself that is done after `retryAfter`",
-                "argus breaker reset",
-            )
-            .or("argus_reset_circuit", &[]),
-            Self::RunPreflight => {
-                shell("check engine, disk and the rest", "argus preflight").or("argus_preflight_check", &[])
-            }
-            Self::CleanOrphans => shell(
-                "list what dead controllers left; `--clean` removes it",
-                "argus orphans",
-            )
-            .or("argus_orphans", &[]),
-            Self::VerifyNetwork => shell(
-                "look who reaches whom inside the environment",
-                "argus network {env} --verify",
-            )
-            .or(
-                "argus_network",
-                &[("environment", "{env}"), ("verify", "true")],
-            ),
-            Self::FixSpec => told(
-                "mend the file; it is read again by itself, and `argus validate FILE` says the same beforehand",
-            )
-            .or("argus_validate", &[]),
-            Self::AllowInPolicy => {
-                told("take it out of the file, or start the controller with the flag that allows it")
-            }
-            Self::InstallPrerequisite => told("install what is missing"),
-            Self::UpgradeEngine => shell("upgrade the Docker engine", "docker version"),
-            Self::FixImage => told("check the name and the tag of the image"),
-            Self::PullImage => shell("try to pull again", "argus retry {env}").or("argus_retry", ENV),
-            Self::LogIn => shell("log in at the registry", "docker login"),
-            Self::FixBuild => {
-                told("mend the Dockerfile or its context; the end of the build's output is in `details`")
-            }
-            Self::RemoveRival => told("remove or rename what holds the name"),
-            Self::Rollback => shell(
-                "go back to the last revision that was ready",
-                "argus rollback {env}",
-            )
-            .or("argus_rollback", ENV),
-            Self::Fork => {
-                shell("run it beside itself under another name", "argus fork {env}").or("argus_fork", ENV)
-            }
-            Self::Resume => shell("let it go on", "argus resume {env}").or("argus_resume", ENV),
-            Self::StopOtherController => told(
-                "stop the other controller, or give this one a state directory or a namespace of its own",
-            ),
-            Self::FixStateDirectory => told("make the state directory writable and give it space"),
-            Self::ResumeController => {
-                shell("go on, once that is mended", "argus resume").or("argus_resume", &[])
-            }
-            Self::InspectTests => shell("look at what happened during the run", "argus describe {env}")
-                .or("argus_events", ENV),
-            Self::ReportBug => told("report it, with the state directory's journal"),
         }
     }
 }

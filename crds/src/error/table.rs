@@ -47,11 +47,11 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "the engine's disk is nearly full",
-                explanation: "Less space is free on the engine's data root than `resilience.preflight.diskSpaceThreshold` asks for, or the engine itself refused a call for want of space. Nothing new is pulled, built or created until there is space again; what runs keeps running and is not replaced, and what stopped is started again. The details say how much is free and how much could be reclaimed. It is looked at again every 10 s and goes on by itself.",
+                explanation: "Less space is free on the engine's data root than `resilience.preflight.diskSpaceThreshold` asks for, or the engine itself refused a call for want of space. Nothing new is pulled, built or created until there is space again; what runs keeps running and is not replaced, and what stopped is started again. The details say how much is free and how much could be reclaimed. It is looked at again every 10 s and goes on by itself. Below twice the threshold the preflight warns of it (`result: warn` with this code) and nothing is kept from being made.",
                 actions: &[Act::FreeDiskSpace, Act::CleanOrphans, Act::RunPreflight],
             },
             Self::PortConflict => Explanation {
-                category: Category::Infrastructure,
+                category: Category::Network,
                 severity: Severity::Recoverable,
                 class: Class::Transient,
                 retryable: true,
@@ -60,7 +60,7 @@ impl Code {
                 actions: &[Act::FreePort, Act::UseAutoPorts, Act::Retry],
             },
             Self::PortExhaustion => Explanation {
-                category: Category::Infrastructure,
+                category: Category::Network,
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: true,
@@ -200,7 +200,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "the file asks for something that is not allowed",
-                explanation: "Privileged mode, added capabilities, the host's namespaces, the engine's socket, devices, and mounts from outside the file's folder are refused unless the controller was started to allow them. Nothing was created.",
+                explanation: "Privileged mode, added capabilities, devices, the namespaces of the host or of another container, and the engine's socket are never granted. A mount from outside the file's folder is refused unless the controller was started with `--allow-mount` for it. Nothing of this revision was created.",
                 actions: &[Act::AllowInPolicy, Act::FixSpec],
             },
             Self::PrereqMissing => Explanation {
@@ -344,7 +344,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "tests failed",
-                explanation: "The environment was ready and at least one test of a suite failed. The details name the suites and say whether a container was restarted during the run.",
+                explanation: "The environment was ready and at least one suite of `argus test run` failed, as often as it was tried. The details name the suites with all attempts, and say which services failed during them and whose doing that was; the tails are the end of what the last failed suite wrote.",
                 actions: &[Act::InspectTests, Act::InspectLogs],
             },
             Self::Held => Explanation {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use argus_tests::stage::LIMIT;
-use argus_tests::wait;
+use argus_tests::stage::{LIMIT, engine};
+use argus_tests::{Controller, Holder, RunOptions, wait};
 
 use crate::case::{Case, SLACK, assert_delay, assert_delays, ended, shell, started};
 use crate::loops::BABBLE;
@@ -111,4 +111,29 @@ fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
     case.wait("counts the try, and is where it was", |bad| {
         bad["restarts"] == 2 && bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
     });
+}
+
+#[test]
+fn a_registry_that_says_nothing_is_waited_for_as_long_as_was_said() {
+    let engine = engine();
+    let _silent = Holder::silent(engine, 18396);
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            env: vec![("ARGUS_TIMEOUT_HEAVY".to_owned(), "2s".to_owned())],
+            ..RunOptions::default()
+        },
+    );
+    let image = "127.0.0.1:18396/none:1";
+    argus.write_spec(
+        "e2e.yaml",
+        &format!(
+            "version: \"1\"\nproject: {{ name: silent }}\nservice: {{ image: \"{image}\", container: {{ name: silent-web }} }}\n"
+        ),
+    );
+    let told = argus.wait_status("silent", LIMIT, "gives the pull up", |status| {
+        status["errors"].to_string().contains("IMAGE_PULL_FAILED")
+    });
+    let told = told["errors"].to_string();
+    assert!(told.contains("no progress for 2 s"), "{told}");
 }

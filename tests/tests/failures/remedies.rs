@@ -77,6 +77,9 @@ impl Case {
 
 const LOGS: &str = "argus logs {} bad";
 const RETRY: &str = "argus retry {}";
+const EVIDENCE: &str = "argus evidence {} bad";
+const VALIDATE: &str = "argus validate";
+const PREFLIGHT: &str = "argus preflight";
 const NEVER: &str = "resilience: { container: { restartOnFailure: false } }";
 const STRICT: &str = "resilience: { network: { portConflictStrategy: fail } }";
 const LATE: &str = "resilience: { container: { restartDelay: 55s } }";
@@ -90,10 +93,10 @@ fn cases(absent: &str) -> Vec<Case> {
     };
     let grow = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
     vec![
-        Case::of("cure-oom", "CONTAINER_OOM", say("cure-oom", grow, "memory: 32m"), &[LOGS])
+        Case::of("cure-oom", "CONTAINER_OOM", say("cure-oom", grow, "memory: 32m"), &[VALIDATE, LOGS])
             .with("resilience: { container: { maxRestarts: 8, restartDelay: 1s, restartBackoff: linear } }")
             .logging("its words"),
-        Case::of("cure-crash", "CONTAINER_CRASH", say("cure-crash", "exit 3", ""), &[LOGS])
+        Case::of("cure-crash", "CONTAINER_CRASH", say("cure-crash", "exit 3", ""), &[LOGS, EVIDENCE])
             .with(NEVER)
             .logging("its words"),
         Case::of(
@@ -101,7 +104,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "CONTAINER_RESTART_EXHAUSTED",
             say("cure-spent", "exit 3", ""),
             // Nothing was ever good, so there is nothing to go back to.
-            &[LOGS, RETRY],
+            &[LOGS, EVIDENCE, RETRY],
         )
         .with("resilience: { container: { maxRestarts: 0 } }")
         .logging("its words"),
@@ -109,7 +112,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "cure-loop",
             "LOOP_HALTED",
             say("cure-loop", "echo no table >&2; exit 3", ""),
-            &[LOGS, RETRY],
+            &[LOGS, EVIDENCE, RETRY],
         )
         .with("resilience: { container: { restartDelay: 300ms } }")
         .logging("no table"),
@@ -117,14 +120,14 @@ fn cases(absent: &str) -> Vec<Case> {
             "cure-sick",
             "HEALTH_CHECK_TIMEOUT",
             web("cure-sick", 18350, "/nowhere", ""),
-            &[LOGS],
+            &[LOGS, VALIDATE, VALIDATE],
         )
         .with(LATE),
         Case::of(
             "cure-flaky",
             "FLAKY_SUSPECTED",
             web("cure-flaky", 18351, "/healthz", FLAP).replace("retries: 3", "retries: 1"),
-            &[LOGS],
+            &[VALIDATE, VALIDATE, LOGS],
         )
         .with(LATE),
         Case::of(
@@ -132,39 +135,39 @@ fn cases(absent: &str) -> Vec<Case> {
             "ENTRYPOINT_NOT_FOUND",
             "image: busybox:local\n    command: [\"no-such-program\"]\n    container: { name: cure-entry-bad }"
                 .to_owned(),
-            &[],
+            &[VALIDATE, VALIDATE],
         ),
         Case::of(
             "cure-start",
             "CONTAINER_START_FAILED",
             shell("cure-start", "sleep 3600", "user: nosuchuser"),
-            &[LOGS, RETRY],
+            &[LOGS, VALIDATE, RETRY],
         ),
         Case::of(
             "cure-image",
             "IMAGE_NOT_FOUND",
             format!("image: {absent}\n    container: {{ name: cure-image-bad }}"),
-            &["docker login", RETRY],
+            &[VALIDATE, "docker login", RETRY],
         ),
         Case::of(
             "cure-taken",
             "PORT_CONFLICT",
             published("cure-taken", 18352),
-            &[RETRY, RETRY],
+            &[RETRY, VALIDATE, RETRY],
         )
         .with(STRICT),
         Case::of(
             "cure-full",
             "PORT_EXHAUSTION",
             published("cure-full", 18353),
-            &[RETRY, "argus orphans"],
+            &[VALIDATE, RETRY, "argus orphans"],
         )
         .with("isolation: { portRange: [18354, 18355] }"),
         Case::of(
             "cure-leak",
             "PORT_STALE_ALLOCATION",
             published("cure-leak", 18356),
-            &["docker info", RETRY],
+            &[VALIDATE, PREFLIGHT, RETRY],
         )
         .with(STRICT),
         Case::of(
@@ -216,13 +219,21 @@ fn every_remedy_of_a_failure_can_be_carried_out_as_it_is_printed() {
         assert_eq!(commands, expected, "{error:#}");
         for command in commands {
             let before = case.since(engine);
+            if command.starts_with("argus evidence") {
+                // It is taken before anything is done to the container, and may still be on its way.
+                let kept = format!("private/evidence/{}/bad/1/evidence.json", case.name);
+                let kept = argus.state.join(kept);
+                argus.wait_until(LIMIT, "it is kept", || kept.is_file().then_some(()));
+            }
             let output = run(&argus, engine, command);
             let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
             write!(said, "{}", String::from_utf8_lossy(&output.stderr)).expect("a string");
-            // Who logs in types; without a terminal that is said.
-            let good = output.status.success() || (command == "docker login" && said.contains("TTY"));
+            // Who logs in types; without a terminal that is said. A look ends as the worst that it finds: here ports.
+            let good = output.status.success()
+                || (command == "docker login" && said.contains("TTY"))
+                || (command == PREFLIGHT && said.contains("PORT_CONFLICT"));
             assert!(good, "{}: `{command}`: {said}", case.code);
-            if command.starts_with("argus logs") {
+            if command.starts_with("argus logs") || command.starts_with("argus evidence") {
                 assert!(said.contains(case.log), "{}: `{command}`: {said}", case.code);
             }
             let runs_again = ["CONTAINER_RESTART_EXHAUSTED", "LOOP_HALTED"].contains(&case.code);

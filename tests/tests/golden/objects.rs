@@ -169,28 +169,24 @@ fn config(spec: Option<&ContainerSpec>, options: &Options<'_>) -> Config {
     let Some(spec) = spec else {
         return Config::default();
     };
-    let mut environment = spec.environment.clone();
+    let mut config = spec.configuration();
     if let Some((key, value)) = options.get("env").and_then(|text| text.split_once('=')) {
-        environment.insert(key.to_owned(), value.to_owned());
+        config
+            .environment
+            .retain(|line| !line.starts_with(&format!("{key}=")));
+        config.environment.push(format!("{key}={value}"));
     }
-    let bindings = spec.bindings.iter().map(|binding| {
-        let port = |number| HostPort {
-            number,
-            protocol: binding.protocol,
-        };
-        (port(binding.container), port(binding.host))
-    });
-    let memory = options.get("memory").and_then(|text| text.parse().ok());
-    Config {
-        environment: environment
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect(),
-        memory: memory.or(spec.memory).unwrap_or(0),
-        nano_cpus: spec.nano_cpus.unwrap_or(0),
-        bindings: bindings.collect(),
-        restart_policy: options.get("restart").unwrap_or("no").to_owned(),
+    let number = |key: &str| options.get(key).and_then(|text| text.parse().ok());
+    config.memory = number("memory").unwrap_or(config.memory);
+    config.pids_limit = number("pids").or(config.pids_limit);
+    config.privileged = options.has("privileged");
+    if let Some(address) = options.get("published").and_then(|text| text.parse().ok()) {
+        config.addresses.iter_mut().for_each(|(_, at)| *at = address);
     }
+    if let Some(policy) = options.get("restart") {
+        policy.clone_into(&mut config.restart_policy);
+    }
+    config
 }
 
 fn state_of(text: &str) -> Result<ContainerState, String> {

@@ -167,6 +167,10 @@ impl Stage {
                 let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
                 self.world.apply(Sighting::Gone(ObjectId::Container(id)));
             }
+            ["retagged", id] => {
+                let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
+                self.world.apply(Sighting::Retagged(id));
+            }
             ["probe", id, word] => self.probe(id, word)?,
             ["dead", id] => self.dead(id)?,
             ["hold", target, rest @ ..] => self.hold(target, rest)?,
@@ -177,6 +181,8 @@ impl Stage {
                     case: (*case).to_owned(),
                     since: self.now,
                     until,
+                    holder: None,
+                    purpose: None,
                 });
             }
             ["turn"] => drop(self.turn()),
@@ -325,6 +331,7 @@ impl Stage {
             since: self.now,
             until: rest.first().map(|span| moment(self.now, span)),
             reason: String::new(),
+            holder: None,
         });
         Ok(())
     }

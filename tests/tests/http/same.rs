@@ -187,11 +187,10 @@ fn shown() -> Vec<Thing> {
     ]
 }
 
-/// Commands, each with what they are answered with; and what cannot be had, with the error.
+/// Commands, each with what they are answered with.
 fn told() -> Vec<Thing> {
     let env = json!({ "environment": "same" });
     let case = |verb: &str| json!({ "environment": "same", "case": "one", "action": verb });
-    let nobody = json!({ "environment": "nobody" });
     vec![
         thing("retry same")
             .post("/api/v1/actions/retry", env.clone())
@@ -205,6 +204,28 @@ fn told() -> Vec<Thing> {
         thing("resume same")
             .post("/api/v1/actions/resume", env.clone())
             .mcp("argus_resume", env.clone()),
+        thing("breaker reset same")
+            .post("/api/v1/actions/resetBreaker", env.clone())
+            .mcp("argus_reset_circuit", env.clone()),
+        thing("breaker reset")
+            .post("/api/v1/actions/resetBreaker", json!({}))
+            .mcp("argus_reset_circuit", json!({})),
+        thing("test begin same --case two --holder agent-1 --purpose look")
+            .post(
+                "/api/v1/actions/beginTest",
+                json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "look" }),
+            )
+            .mcp(
+                "argus_test",
+                json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "look" }),
+            ),
+        thing("get same")
+            .get("/api/v1/environments/same")
+            .mcp("argus_status", json!({ "environment": "same", "detail": "full" })),
+        thing("test end same --case two").post(
+            "/api/v1/actions/endTest",
+            json!({ "environment": "same", "case": "two" }),
+        ),
         thing("test begin same --case one")
             .post(
                 "/api/v1/actions/beginTest",
@@ -221,9 +242,44 @@ fn told() -> Vec<Thing> {
                 "argus_wait",
                 json!({ "environment": "same", "for": "gone", "timeoutSeconds": 1 }),
             ),
+        thing("cancel same")
+            .post("/api/v1/actions/cancel", env.clone())
+            .mcp("argus_cancel", env.clone()),
+        thing("resume same")
+            .post("/api/v1/actions/resume", env.clone())
+            .mcp("argus_resume", env.clone()),
+        thing("resume")
+            .post("/api/v1/actions/resumeController", json!({}))
+            .mcp("argus_resume", json!({})),
+        thing("orphans --clean").mcp("argus_orphans", json!({ "clean": true })),
+        thing("mock requests same web")
+            .get("/api/v1/environments/same/mocks/web/requests")
+            .mcp(
+                "argus_mock_requests",
+                json!({ "environment": "same", "mock": "web" }),
+            ),
         thing("rollback same")
             .post("/api/v1/actions/rollback", env.clone())
             .mcp("argus_rollback", env),
+    ]
+}
+
+/// What is not there, with the error.
+fn missing() -> Vec<Thing> {
+    let nobody = json!({ "environment": "nobody" });
+    vec![
+        thing("fork nobody copy")
+            .post(
+                "/api/v1/actions/fork",
+                json!({ "environment": "nobody", "to": "copy" }),
+            )
+            .mcp("argus_fork", json!({ "environment": "nobody", "to": "copy" })),
+        thing("down nobody")
+            .post("/api/v1/actions/down", nobody.clone())
+            .mcp("argus_down", nobody.clone()),
+        thing("cancel nobody")
+            .post("/api/v1/actions/cancel", nobody.clone())
+            .mcp("argus_cancel", nobody.clone()),
         thing("get nobody")
             .get("/api/v1/environments/nobody")
             .mcp("argus_status", nobody.clone()),
@@ -312,7 +368,7 @@ fn by_http(house: &House<'_>, (method, path, body): &(&str, &str, Value)) -> Val
 }
 
 /// The structured content, without what to do next.
-fn by_mcp(house: &House<'_>, (tool, arguments): &(&str, Value)) -> Value {
+pub(crate) fn by_mcp(house: &House<'_>, (tool, arguments): &(&str, Value)) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } });
     let body = call.to_string();
     let mut stream = UnixStream::connect(&house.socket).expect("it listens");
@@ -354,12 +410,41 @@ fn difference(house: &House<'_>, thing: &Thing) -> Option<String> {
         .then(|| format!("`argus {}` is {last:#}", thing.cli))
 }
 
+/// What can be done only once is done to a copy of its own by each surface.
+fn copies_are_made_and_removed_alike(house: &House<'_>) {
+    let plain = |name: &str, told: Value| -> Value {
+        serde_json::from_str(&told.to_string().replace(name, "copy")).expect("JSON")
+    };
+    let to = |name: &str| json!({ "environment": "same", "to": name });
+    let cli = plain("same-cli", by_cli(house, "fork same same-cli"));
+    assert_eq!(
+        (&cli["verb"], &cli["kind"]),
+        (&json!("fork"), &json!("forked")),
+        "{cli:#}"
+    );
+    let http = by_http(house, &("POST", "/api/v1/actions/fork", to("same-http")));
+    let mcp = by_mcp(house, &("argus_fork", to("same-mcp")));
+    assert_eq!(
+        [plain("same-http", http), plain("same-mcp", mcp)],
+        [cli.clone(), cli]
+    );
+
+    let of = |name: &str| json!({ "environment": name });
+    let http = by_http(house, &("POST", "/api/v1/actions/down", of("same-http")));
+    let mcp = by_mcp(house, &("argus_down", of("same-mcp")));
+    assert_eq!(plain("same-http", http), plain("same-mcp", mcp));
+    // The command waits until it is done, and so it tells what is.
+    assert_eq!(by_cli(house, "down same-cli"), json!({ "gone": ["same-cli"] }));
+    let cleaned = by_http(house, &("POST", "/api/v1/actions/cleanOrphans", json!({})));
+    assert_eq!(cleaned, json!({ "verb": "cleanOrphans", "kind": "done" }));
+}
+
 #[test]
 fn what_one_surface_shows_all_show_with_the_same_words() {
     let house = House::open();
     house.argus.write_spec("e2e.yaml", &shop("same", 18750, "one"));
     house.argus.wait_ready("same", LIMIT);
-    engine().docker(&["exec", "same-web", "sh", "-c", "kill -9 -1"]);
+    engine().kill_all_in("same-web");
     house.argus.wait_status("same", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
@@ -382,7 +467,8 @@ fn what_one_surface_shows_all_show_with_the_same_words() {
         by_mcp(&house, &("argus_incidents", json!({ "id": id }))),
     ];
     assert!(one[0] == one[1] && one[1] == one[2], "{one:#?}");
-    let all = shown().into_iter().chain(told());
+    copies_are_made_and_removed_alike(&house);
+    let all = shown().into_iter().chain(told()).chain(missing());
     let differences: Vec<String> = all.filter_map(|thing| difference(&house, &thing)).collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

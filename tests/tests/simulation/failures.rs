@@ -168,6 +168,8 @@ fn a_test_that_runs_keeps_its_services_from_being_stopped() {
             case: "buy".to_owned(),
             since: stage.now,
             until,
+            holder: None,
+            purpose: None,
         });
         stage.sick.insert("one/a".to_owned());
         let moment = stage.now + chance.millis((0, 20_000));
@@ -198,6 +200,7 @@ fn what_is_held_is_left_alone_whatever_happens_to_it() {
             since: stage.now,
             until: Some(until),
             reason: String::new(),
+            holder: None,
         });
         let before = stage.begun.len();
         let now = stage.now;

@@ -32,6 +32,12 @@ fn the_tutorial_goes_as_it_says() {
 }
 
 #[test]
+fn suites_run_as_their_page_says() {
+    let engine = engine();
+    tour::go(&Shell::at(&engine, "tests"), "docs/tests.md", &mut |_| false);
+}
+
+#[test]
 fn the_recovery_of_the_agents_guide_goes_as_it_says() {
     let engine = engine();
     tour::go(&Shell::at(&engine, "agents"), "docs/agents.md", &mut |_| false);

@@ -52,6 +52,7 @@ const ELSEWHERE: &[&str] = &[
     "docs/cli.md",
     "docs/messages.md",
     "docs/operations.md",
+    "docs/tests.md",
     "docs/tutorial.md",
     // The selftest has a test binary of its own.
     "docs/troubleshooting.md",

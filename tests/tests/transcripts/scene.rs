@@ -14,7 +14,7 @@ project: { name: shop }
 services:
   db:
     image: busybox:local
-    command: ["sh", "-c", "touch /up; exec sleep 3600"]
+    command: ["sh", "-c", "echo takes orders; touch /up; exec sleep 3600"]
     container:
       name: shop-db
       healthcheck: { type: exec, command: ["test", "-e", "/up"], interval: 500ms, timeout: 2s, retries: 40, startPeriod: 5s }
@@ -89,6 +89,9 @@ impl Scene {
         let home = home(engine);
         symlink(engine.socket(), home.join("engine.sock")).expect("a link");
         engine.make_busybox_image("busybox:local", &[]);
+        // A file that is there already.
+        std::fs::create_dir_all(home.join("made")).expect("a folder");
+        std::fs::write(home.join("made/e2e.yaml"), SHOP).expect("a file");
         leave_behind(engine);
         let holder = Holder::of(engine, FOREIGN);
         let controller = Controller::start(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_core::ident::{ContainerId, HostPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::memory::expectation::is_up;
-use argus_core::observed::{Attachment, Config, Container, ContainerState, Facts, ObjectId};
+use argus_core::observed::{Attachment, Container, ContainerState, Facts, ObjectId};
 use argus_core::outcome::{ActError, Done, Evidence, PortOwner, PortRefusal};
 use argus_core::plan::{Act, ContainerSpec};
 use argus_core::time::Timestamp;
@@ -289,8 +289,6 @@ impl Model {
 }
 
 fn facts_of(spec: &ContainerSpec) -> Facts {
-    let port = |number, protocol| HostPort { number, protocol };
-    let bindings = spec.bindings.iter();
     Facts {
         started_at: None,
         finished_at: None,
@@ -299,18 +297,6 @@ fn facts_of(spec: &ContainerSpec) -> Facts {
         error: String::new(),
         image_id: None,
         health: None,
-        config: Config {
-            environment: spec
-                .environment
-                .iter()
-                .map(|(key, value)| format!("{key}={value}"))
-                .collect(),
-            memory: spec.memory.unwrap_or(0),
-            nano_cpus: spec.nano_cpus.unwrap_or(0),
-            bindings: bindings
-                .map(|b| (port(b.container, b.protocol), port(b.host, b.protocol)))
-                .collect(),
-            restart_policy: "no".to_owned(),
-        },
+        config: spec.configuration(),
     }
 }

@@ -1,13 +1,16 @@
 //! From what a file says to what an environment shall be, with everything that is wrong with it at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use argus_crds::{Complaint, E2eSpec, VolumeDeletion};
 
 use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::identity::{Identity, shown};
 use crate::desired::peers::{Peer, Peers};
-use crate::desired::{Criticality, Desired, Mount, Service, claims, container, mock, needs, notes, settings};
+use crate::desired::{
+    Criticality, Desired, Mount, Service, claims, confinement, container, mock, needs, notes, settings,
+};
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::secrets::Secrets;
 use crate::time::Timestamp;
@@ -72,6 +75,8 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
     needs::circles(&services, to);
     let restart = settings::restart(written, to);
     let breaker = settings::breaker(written, to);
+    let confinement = confinement::of(&written.argus.policy, to);
+    let ttl = ttl(written, to);
     let secrets = Secrets::read_by(written, &site.env_vars);
     let refused = complaints.iter().any(Complaint::is_error);
     let desired = network.filter(|_| known && !refused).map(|network| {
@@ -87,10 +92,12 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
                 .collect(),
             ports,
             restart,
+            confinement,
             breaker,
             preflight: settings::preflight(written),
             verify_links: written.resilience.network.verify_connectivity,
             hold: written.argus.hold,
+            ttl,
             rollback: written
                 .argus
                 .rollback
@@ -114,6 +121,16 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
             .map(|complaint| secrets.redacted_complaint(complaint))
             .collect(),
     }
+}
+
+/// How long the environment lives; none at all is a mistake and no wish.
+fn ttl(written: &E2eSpec, to: &mut Vec<Complaint>) -> Option<Duration> {
+    let ttl = written.argus.ttl?.get();
+    if ttl.is_zero() {
+        let message = "`ttl` is zero, so that nothing would ever be made";
+        to.push(Complaint::error("argus.ttl", message).hint("write a time as in `2h`, or leave it out"));
+    }
+    Some(ttl)
 }
 
 fn stand_in() -> Option<Identity> {

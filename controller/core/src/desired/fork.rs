@@ -49,6 +49,8 @@ impl Desired {
             services,
             ports,
             notes,
+            // A fork is there until whoever wanted it takes it down: no file would bring it back.
+            ttl: None,
             ..self.clone()
         }
     }

@@ -53,8 +53,10 @@ pub fn revision_of(desired: &Desired) -> Revision {
         let services = fields.get_mut("services").and_then(Value::as_object_mut);
         for service in services.into_iter().flat_map(serde_json::Map::values_mut) {
             if let Value::Object(service) = service
-                && service.contains_key("file")
+                && let Some(file) = service.get_mut("file").and_then(Value::as_object_mut)
             {
+                // It stands in the text.
+                file.remove("target");
                 service.remove("image");
             }
         }

@@ -17,6 +17,7 @@ use crate::desired::{
     own_image_tag,
 };
 use crate::ident::Protocol;
+use crate::plan::moved::names_a_port;
 
 /// Where a mock reads what it answers.
 const CONFIG: &str = "/argus-mock.json";
@@ -187,6 +188,7 @@ fn of_ours(name: &str, mock: &Mock, path: &str, site: &SpecSite, to: &mut Vec<Co
         },
         file: Some(File {
             path: CONFIG.to_owned(),
+            target: served.target.clone().filter(|target| names_a_port(target)),
             text: MockConfig::new(name, served, document).to_json(),
         }),
     })

@@ -24,6 +24,8 @@ const ENGINE: &str = "engine";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Circuits {
     engine: Breaker,
+    /// What the engine's goes by.
+    engine_settings: Settings,
     environments: BTreeMap<EnvName, Breaker>,
     settings: BTreeMap<EnvName, Option<Settings>>,
     /// Number of the newest complete list.
@@ -47,6 +49,14 @@ struct Ramp {
 }
 
 impl Circuits {
+    /// None of them has anything counted yet.
+    pub fn new(engine_settings: Settings) -> Self {
+        Self {
+            engine_settings,
+            ..Self::default()
+        }
+    }
+
     /// The engine's own.
     pub fn engine(&self) -> &Breaker {
         &self.engine
@@ -198,7 +208,7 @@ impl Circuits {
         let was_closed = self.engine.is_closed();
         let all_closed = was_closed && self.of(env).is_none_or(Breaker::is_closed);
         self.engine
-            .heard(subject, answer, Settings::default(), ENGINE, now);
+            .heard(subject, answer, self.engine_settings, ENGINE, now);
         if !was_closed && self.engine.is_closed() {
             let (first, until) = (env.clone(), now + ALONE);
             self.ramp = Some(Ramp { first, until });

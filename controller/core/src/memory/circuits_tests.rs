@@ -1,5 +1,7 @@
 //! What counts for which breaker, and how work begins again.
 
+use std::time::Duration;
+
 use super::*;
 use crate::ident::ServiceName;
 use crate::observed::Sighting;
@@ -88,6 +90,27 @@ fn five_failures_in_a_row_open_it_for_the_environment_and_for_the_engine() {
         assert!(!circuits.of(&env("shop")).unwrap().is_closed());
         assert_eq!(circuits.of(&env("other")), None);
     }
+}
+
+#[test]
+fn the_engine_is_left_alone_after_as_many_failures_as_was_said_and_for_as_long() {
+    let mut circuits = Circuits::new(Settings {
+        threshold: 2,
+        cooldown: Duration::from_secs(7),
+    });
+    circuits.look(&up(), Timestamp(1));
+    call(&mut circuits, "shop", &reset(), 1);
+    assert_eq!(circuits.bars(&env("other"), Timestamp(2)), None);
+    call(&mut circuits, "shop", &reset(), 2);
+    let Some(WaitingOn::Circuit {
+        engine: true, until, ..
+    }) = circuits.bars(&env("other"), Timestamp(3))
+    else {
+        panic!("{circuits:?}");
+    };
+    // Spread by 15 %.
+    let cooldown = until.unwrap().since(Timestamp(2)).as_millis();
+    assert!((5_950..=8_050).contains(&cooldown), "{cooldown}");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::desired::{Accepted, Desired, PortStrategy, Service};
+use crate::desired::{Accepted, Desired, PortStrategy, RestartPolicy, Service};
 use crate::diagnose::Ending;
 use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
 use crate::labels;
 use crate::memory::expectation::is_up;
-use crate::memory::{Blame, Death, Disturbance, EnvMemory, Memory, ServiceMemory, restart, well};
+use crate::memory::{Blame, Death, Disturbance, EnvMemory, Memory, ServiceMemory, restart, superseded, well};
 use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::orders::Orders;
 use crate::plan::{PortKey, ready};
@@ -98,6 +98,8 @@ impl Memory {
             Watcher {
                 env,
                 service,
+                restart: &desired.restart,
+                observed,
                 stopped_by_us: &self.stopped_by_us,
                 context,
             }
@@ -107,11 +109,13 @@ impl Memory {
 }
 
 /// One service with what is needed to judge what is seen of it.
-struct Watcher<'a> {
+pub(super) struct Watcher<'a> {
     env: &'a EnvName,
     service: &'a Service,
+    pub(super) restart: &'a RestartPolicy,
+    pub(super) observed: &'a Observed,
     stopped_by_us: &'a BTreeMap<ContainerId, Option<Timestamp>>,
-    context: &'a Context<'a>,
+    pub(super) context: &'a Context<'a>,
 }
 
 impl Watcher<'_> {
@@ -124,6 +128,7 @@ impl Watcher<'_> {
                 self.answer(kept, container);
                 self.probed(kept, container);
                 self.ended(kept, container);
+                superseded::note(kept, container, self);
             }
             known
         };
@@ -192,6 +197,7 @@ impl Watcher<'_> {
                 self.push(kept, container, self.context.now, Ending::Unhealthy);
                 if let Some(death) = kept.deaths.iter_mut().find(|d| d.number == kept.incarnation) {
                     death.probe_said = self.said(container);
+                    death.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
                 }
             }
             (Verdict::Starting | Verdict::Healthy | Verdict::Unhealthy, _) => {}
@@ -260,6 +266,7 @@ impl Watcher<'_> {
     fn push(&self, kept: &mut ServiceMemory, container: &Container, at: Timestamp, ending: Ending) {
         let Some(facts) = &container.facts else { return };
         kept.incarnation += 1;
+        superseded::forget(kept);
         kept.deaths.push(Death {
             started_at: facts.started_at,
             seen_at: Some(self.context.now),

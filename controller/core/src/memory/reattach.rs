@@ -97,6 +97,7 @@ mod tests {
                 aims: BTreeMap::new(),
             },
             at: Timestamp(at),
+            again: None,
             links: links.map(found).collect(),
             is_current: true,
         }

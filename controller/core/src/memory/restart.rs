@@ -88,6 +88,14 @@ pub fn verdict(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], fli
     Verdict::At(last.seen() + delay, attempt)
 }
 
+/// Whether after the last of these deaths nothing is done by itself any more.
+pub fn is_final(policy: &RestartPolicy, deaths: &[Death], outages: &[Outage], flips: &[Timestamp]) -> bool {
+    match verdict(policy, deaths, outages, flips) {
+        Verdict::GaveUp(_) | Verdict::Halted(_) | Verdict::NotRunnable(_) => true,
+        Verdict::At(..) | Verdict::EngineRestart | Verdict::Stay => false,
+    }
+}
+
 /// How long a run was as it should be: healthy, or running where nothing else is asked.
 fn was_well_for(death: &Death) -> Duration {
     death.well_for.unwrap_or_else(|| death.ran_for())

@@ -21,6 +21,7 @@ pub struct World {
     last_complete: u64,
     reachable: bool,
     unreachable_reason: String,
+    lost_at: Option<Timestamp>,
     away: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
     /// Where versions come from: one row for all, because an environment that went and came back must not repeat one.
@@ -59,12 +60,14 @@ impl World {
             }
             Sighting::Stopped(id, at) => self.told(&id, |container| container.stopped_by_other = Some(at)),
             Sighting::OutOfMemory(id, at) => self.told(&id, |container| container.oom_at = Some(at)),
+            Sighting::Retagged(id) => self.retagged(id),
             Sighting::Lost(at, reason) => self.lost(at, reason),
             Sighting::Away { tries, next } => self.away = Some((tries, next)),
             Sighting::Deaf => {}
             Sighting::Found(at) => {
                 self.reachable = true;
                 self.unreachable_reason.clear();
+                self.lost_at = None;
                 self.away = None;
                 if let Some(last) = self.outages.last_mut() {
                     last.until.get_or_insert(at);
@@ -78,6 +81,7 @@ impl World {
         // What was listed before says nothing about what is there after: a full list comes before any act.
         self.last_complete = 0;
         self.unreachable_reason = reason;
+        self.lost_at.get_or_insert(at);
         if self.reachable {
             self.outages.push(Outage {
                 from: at,
@@ -102,6 +106,17 @@ impl World {
             tell(Arc::make_mut(container));
             observed.version = version;
         }
+    }
+
+    fn retagged(&mut self, id: ContainerId) {
+        let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else {
+            return;
+        };
+        self.changes += 1;
+        let version = self.changes;
+        let observed = self.edit(&env);
+        observed.retagged.insert(id);
+        observed.version = version;
     }
 
     fn edit(&mut self, env: &EnvName) -> &mut Observed {
@@ -163,7 +178,10 @@ impl World {
         let version = self.changes;
         let observed = self.edit(&env);
         match id {
-            ObjectId::Container(id) => drop(observed.containers.remove(id)),
+            ObjectId::Container(id) => {
+                observed.retagged.remove(id);
+                observed.containers.remove(id);
+            }
             ObjectId::Network(id) => drop(observed.networks.remove(id)),
             ObjectId::Volume(name) => drop(observed.volumes.remove(name)),
         }
@@ -231,6 +249,11 @@ impl World {
     /// Why it does not answer.
     pub fn unreachable_reason(&self) -> &str {
         &self.unreachable_reason
+    }
+
+    /// Since when it does not answer; `None` while it does, and before it was asked.
+    pub fn lost_at(&self) -> Option<Timestamp> {
+        self.lost_at
     }
 
     /// How an engine that does not answer is looked for; `None` while it answers, and before it was asked.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{Build, File, Mount};
+use crate::desired::{Build, Confinement, File, Mount};
 use crate::ident::{ContainerId, NetworkId, ResourceName};
 use crate::time::Timestamp;
 
@@ -173,7 +173,7 @@ pub struct ContainerSpec {
     pub bindings: Vec<Binding>,
     /// Mounts.
     pub mounts: Vec<Mount>,
-    /// Paths with a tmpfs.
+    /// Paths with a tmpfs, `/path` or `/path:options` each.
     pub tmpfs: Vec<String>,
     /// Lines for `/etc/hosts`.
     pub extra_hosts: Vec<String>,
@@ -187,6 +187,9 @@ pub struct ContainerSpec {
     pub nano_cpus: Option<u64>,
     /// Stop grace.
     pub stop_grace: Duration,
+    /// How tightly it is confined; the usual is not written, so that hashes stay what they are.
+    #[serde(default, skip_serializing_if = "Confinement::is_default")]
+    pub confinement: Confinement,
 }
 
 /// One published port of a container.

@@ -15,7 +15,7 @@ const EVIDENCE: Duration = Duration::from_secs(5);
 pub struct Deadlines {
     /// For calls that an engine answers at once (`ARGUS_TIMEOUT_QUICK`).
     pub quick: Duration,
-    /// No call but a pull or a build takes longer (`ARGUS_TIMEOUT_HEAVY`).
+    /// No call takes longer; a pull or a build may make no progress for as long (`ARGUS_TIMEOUT_HEAVY`).
     pub heavy: Duration,
 }
 

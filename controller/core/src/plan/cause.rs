@@ -30,6 +30,8 @@ pub enum Cause {
     },
     /// It failed, and what it left is taken before anything is done to it.
     Failed,
+    /// It was given up, and the name of its image stands for another image by now.
+    ImageChanged,
     /// Its probe failed past its retries.
     Unhealthy {
         /// Which restart this is, from 1.
@@ -50,6 +52,8 @@ pub enum Cause {
     ServiceRemoved,
     /// Its environment is no longer desired.
     EnvironmentRemoved,
+    /// Its environment has lived for as long as its file says.
+    Expired,
     /// Its controller is dead, and nobody else desires it.
     Orphan {
         /// The controller; empty for the Node tool.
@@ -76,6 +80,7 @@ impl fmt::Display for Cause {
             Self::Ready => f.write_str("ready to start"),
             Self::Restart { attempt } => write!(f, "restart {attempt}"),
             Self::Failed => f.write_str("evidence first"),
+            Self::ImageChanged => f.write_str("its image is another by now"),
             Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),
             Self::ByHand => f.write_str("stopped by hand"),
             Self::EngineRestart => f.write_str("engine restarted"),
@@ -83,6 +88,7 @@ impl fmt::Display for Cause {
             Self::PortFree => f.write_str("port is free again"),
             Self::ServiceRemoved => f.write_str("service removed from spec"),
             Self::EnvironmentRemoved => f.write_str("environment removed"),
+            Self::Expired => f.write_str("its `argus.ttl` is over"),
             Self::Orphan { controller } if controller.is_empty() => {
                 f.write_str("orphan of a tool that is gone")
             }

@@ -1,19 +1,55 @@
 //! What differs between a container as it was asked for and as it is.
 
+use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 use super::ContainerSpec;
 use crate::ident::HostPort;
-use crate::observed::Container;
+use crate::observed::{Config, Container};
+
+impl ContainerSpec {
+    /// The configuration of a container that was made from this and that nobody has changed.
+    pub fn configuration(&self) -> Config {
+        let port = |number, protocol| HostPort { number, protocol };
+        let bindings = self.bindings.iter();
+        Config {
+            environment: self
+                .environment
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect(),
+            memory: self.memory.unwrap_or(0),
+            nano_cpus: self.nano_cpus.unwrap_or(0),
+            bindings: bindings
+                .clone()
+                .map(|b| (port(b.container, b.protocol), port(b.host, b.protocol)))
+                .collect(),
+            addresses: bindings.map(|b| (port(b.host, b.protocol), b.address)).collect(),
+            restart_policy: "no".to_owned(),
+            pids_limit: Some(self.confinement.pids_limit.into()),
+            privileged: false,
+        }
+    }
+}
 
 /// The first difference that only a replacement mends; `None` while nothing is known or nothing differs.
 pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Option<String> {
     let config = &container.facts.as_ref()?.config;
-    if config.memory != spec.memory.unwrap_or(0) {
+    let asked = spec.configuration();
+    if config.privileged {
+        return Some("it is privileged".to_owned());
+    }
+    if config.memory != asked.memory {
         return Some(format!("memory limit is {}", config.memory));
     }
-    if config.nano_cpus != spec.nano_cpus.unwrap_or(0) {
+    if config.nano_cpus != asked.nano_cpus {
         return Some(format!("cpu limit is {}", config.nano_cpus));
+    }
+    if let Some(limit) = config
+        .pids_limit
+        .filter(|_| config.pids_limit != asked.pids_limit)
+    {
+        return Some(format!("limit of processes is {limit}"));
     }
     if !matches!(config.restart_policy.as_str(), "" | "no") {
         return Some(format!("restart policy is {}", config.restart_policy));
@@ -26,17 +62,23 @@ pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Opti
     if let Some((key, _)) = missing {
         return Some(format!("environment variable {key} differs"));
     }
-    let wanted: BTreeSet<(HostPort, HostPort)> = spec
-        .bindings
-        .iter()
-        .map(|binding| {
-            let port = |number| HostPort {
-                number,
-                protocol: binding.protocol,
-            };
-            (port(binding.container), port(binding.host))
-        })
-        .collect();
+    let wanted: BTreeSet<(HostPort, HostPort)> = asked.bindings.into_iter().collect();
     let bound: BTreeSet<(HostPort, HostPort)> = config.bindings.iter().copied().collect();
-    (wanted != bound).then(|| "published ports differ".to_owned())
+    if wanted != bound {
+        return Some("published ports differ".to_owned());
+    }
+    let elsewhere = |(port, address): &&(HostPort, IpAddr)| {
+        let mut wanted = asked.addresses.iter().filter(|(wanted, _)| wanted == port);
+        !wanted.any(|(_, wanted)| is_same(*wanted, *address))
+    };
+    config
+        .addresses
+        .iter()
+        .find(elsewhere)
+        .map(|(port, address)| format!("port {port} is published at {address}"))
+}
+
+/// All addresses of IPv4 and all of IPv6 are all that a host has: engines tell either.
+fn is_same(one: IpAddr, other: IpAddr) -> bool {
+    one == other || (one.is_unspecified() && other.is_unspecified())
 }

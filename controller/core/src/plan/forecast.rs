@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::{Act, ContainerSpec, Step};
 use crate::brain::{Brain, Inputs};
 use crate::desired::Accepted;
-use crate::ident::{ContainerId, EnvName, HostPort, NetworkId, ResourceName};
+use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName};
 use crate::lease::Leases;
 use crate::observed::{
-    Attachment, Config, Container, ContainerState, Facts, Network, Object, ObjectId, Sighting, Volume, World,
+    Attachment, Container, ContainerState, Facts, Network, Object, ObjectId, Sighting, Volume, World,
 };
 use crate::orders::Orders;
 use crate::outcome::Done;
@@ -225,7 +225,6 @@ fn created(
         aliases: spec.aliases.clone(),
         address: None,
     };
-    let port = |number, protocol| HostPort { number, protocol };
     Container {
         id: id.clone(),
         name: name.to_string(),
@@ -242,21 +241,7 @@ fn created(
             error: String::new(),
             image_id: None,
             health: None,
-            config: Config {
-                environment: spec
-                    .environment
-                    .iter()
-                    .map(|(key, value)| format!("{key}={value}"))
-                    .collect(),
-                memory: spec.memory.unwrap_or(0),
-                nano_cpus: spec.nano_cpus.unwrap_or(0),
-                bindings: spec
-                    .bindings
-                    .iter()
-                    .map(|b| (port(b.container, b.protocol), port(b.host, b.protocol)))
-                    .collect(),
-                restart_policy: "no".to_owned(),
-            },
+            config: spec.configuration(),
         }),
         stopped_by_other: None,
         oom_at: None,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Failure, PlanInput, WaitingOn};
 use crate::labels::Owner;
 use crate::lease::Life;
+use crate::observed::Observed;
 use crate::time::Timestamp;
 
 /// Younger than this, somebody may be about to desire it.
@@ -86,6 +87,16 @@ pub enum Fate {
 }
 
 impl Orphan {
+    /// Whether it is seen.
+    pub(crate) fn is_in(&self, observed: &Observed) -> bool {
+        let id = self.id.as_str();
+        match self.kind {
+            Kind::Container => observed.containers.keys().any(|it| it.as_str() == id),
+            Kind::Network => observed.networks.keys().any(|it| it.as_str() == id),
+            Kind::Volume => observed.volumes.contains_key(id),
+        }
+    }
+
     /// When time alone changes what becomes of it.
     pub fn until(&self) -> Option<Timestamp> {
         match &self.fate {

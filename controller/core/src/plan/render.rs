@@ -6,7 +6,7 @@ use crate::brain::Site;
 use crate::desired::{Desired, Image, Role, Service};
 use crate::ident::{HostPort, ServiceName, SpecHash};
 use crate::labels;
-use crate::plan::{Binding, ContainerSpec, PortKey, PortMap};
+use crate::plan::{Binding, ContainerSpec, PortKey, PortMap, moved};
 use crate::time::Timestamp;
 
 /// Every service of an environment, rendered, with the hash that its container must carry.
@@ -117,6 +117,7 @@ fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site)
         memory: service.memory,
         nano_cpus: service.nano_cpus,
         stop_grace: service.stop_grace,
+        confinement: desired.confinement.clone(),
     }
 }
 
@@ -189,59 +190,5 @@ fn resolve(written: &str, desired: &Desired, service: &Service, ports: &PortMap)
             }
         }
     }
-    moved(&text, desired, service, ports)
-}
-
-const LOCAL_HOSTS: [&str; 4] = ["localhost:", "127.0.0.1:", "0.0.0.0:", "host.docker.internal:"];
-
-/// Rewrites `localhost:PORT` and its like where PORT was moved.
-fn moved(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((at, host)) = LOCAL_HOSTS
-        .iter()
-        .filter_map(|host| rest.find(host).map(|at| (at, *host)))
-        .min()
-    {
-        let after = at + host.len();
-        out.push_str(&rest[..after]);
-        rest = &rest[after..];
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number = rest[..digits].parse::<u16>().ok();
-        match number.and_then(|wanted| stand_in(wanted, desired, service, ports)) {
-            Some(actual) => out.push_str(&actual.to_string()),
-            None => out.push_str(&rest[..digits]),
-        }
-        rest = &rest[digits..];
-    }
-    out.push_str(rest);
-    out
-}
-
-/// The port that stands in for a wanted one: the service's own first; none where somebody here still holds it.
-fn stand_in(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
-    let assigned = |of: &Service| {
-        of.ports
-            .iter()
-            .find(|port| port.wanted == Some(wanted))
-            .and_then(|port| {
-                let container = HostPort {
-                    number: port.container,
-                    protocol: port.protocol,
-                };
-                ports
-                    .get(&PortKey {
-                        service: of.name.clone(),
-                        container,
-                    })
-                    .copied()
-            })
-    };
-    if let Some(own) = assigned(service) {
-        return Some(own);
-    }
-    if ports.values().any(|host| *host == wanted) {
-        return None;
-    }
-    desired.services.values().find_map(assigned)
+    moved::text(&text, desired, service, ports)
 }

@@ -144,14 +144,23 @@ fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Found> {
 fn gone(input: &PlanInput<'_>, removed: Cause) -> Cause {
     match input.accepted {
         Some(_) => removed,
-        None => Cause::EnvironmentRemoved,
+        None => absent(input),
+    }
+}
+
+/// Why nobody desires the environment.
+fn absent(input: &PlanInput<'_>) -> Cause {
+    if input.orders.expired.contains(input.env) {
+        Cause::Expired
+    } else {
+        Cause::EnvironmentRemoved
     }
 }
 
 fn network_of(input: &PlanInput<'_>, network: &Network) -> Option<Found> {
     let owner = network.owner()?;
     let cause = match input.accepted {
-        None => Cause::EnvironmentRemoved,
+        None => absent(input),
         Some(accepted) => match super::network::of(input, &accepted.desired) {
             Some(kept) if kept.id == network.id && !accepted.desired.services.is_empty() => return None,
             Some(kept) if kept.id == network.id => Cause::ServiceRemoved,
@@ -274,7 +283,7 @@ fn volume_of(input: &PlanInput<'_>, volume: &Volume) -> Option<Found> {
         .unwrap_or(by_label);
     match orphan::whose(input, &owner.controller) {
         Whose::Another => None,
-        Whose::Ours => told.then_some(Found::Ours(Cause::EnvironmentRemoved)),
+        Whose::Ours => told.then(|| Found::Ours(absent(input))),
         Whose::Nobodys => {
             let what = (volume.name.as_str(), volume.name.as_str(), volume.made_at());
             Some(match Found::orphan(input, &owner, Kind::Volume, what) {

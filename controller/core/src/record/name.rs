@@ -5,6 +5,7 @@ use argus_crds::status::BreakerState;
 
 use super::{Entry, Note, Record};
 use crate::ident::EnvName;
+use crate::plan::Subject;
 
 impl Record {
     /// Every name that a record can have.
@@ -28,6 +29,7 @@ impl Record {
         "cleanup_start",
         "cleanup_resource",
         "cleanup_end",
+        "preflight_start",
         "preflight_check",
         "preflight_end",
         "network_check",
@@ -82,6 +84,7 @@ impl Note {
             Self::OrphanGone { .. } => "cleanup_resource",
             Self::Cleanup { begins: true, .. } => "cleanup_start",
             Self::Cleanup { begins: false, .. } => "cleanup_end",
+            Self::Look { .. } => "preflight_start",
             Self::Check { .. } => "preflight_check",
             Self::Preflight { .. } => "preflight_end",
             Self::Connectivity { verified: true, .. } => "network_verified",
@@ -110,12 +113,23 @@ impl Note {
             | Self::Orphan { .. }
             | Self::OrphanGone { .. }
             | Self::Cleanup { .. }
+            | Self::Look { .. }
             | Self::Check { .. }
             | Self::Preflight { .. }
             | Self::Settled { .. }
             | Self::Writable
             | Self::Resumed => None,
         }
+    }
+}
+
+/// The environment of a subject, where it names one.
+pub fn environment(subject: &Subject) -> Option<&EnvName> {
+    match subject {
+        Subject::Service { environment, .. }
+        | Subject::Network { environment }
+        | Subject::Volume { environment, .. } => Some(environment),
+        Subject::Image { .. } | Subject::StrayContainer { .. } | Subject::StrayNetwork { .. } => None,
     }
 }
 

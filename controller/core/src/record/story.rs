@@ -4,22 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
-    BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Orphan, PreflightReport,
-    ServiceState, ServiceStatus,
+    BreakerChange, BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Orphan,
+    PreflightCheck, PreflightReport, ServiceState, ServiceStatus,
 };
 
 use super::Note;
-use crate::ident::EnvName;
+use crate::ident::{EnvName, ServiceName};
+use crate::memory::EnvMemory;
 use crate::time::Timestamp;
 
 /// What happened in an environment, phases apart.
-pub fn story(env: &EnvName, before: Option<&EnvironmentStatus>, after: &EnvironmentStatus) -> Vec<Note> {
+pub fn story(
+    env: &EnvName,
+    before: Option<&EnvironmentStatus>,
+    after: &EnvironmentStatus,
+    memory: &EnvMemory,
+) -> Vec<Note> {
     let mut notes = Vec::new();
+    let (old, new) = (every_error(before), every_error(Some(after)));
     errors(
         Some(env),
-        &every_error(before),
-        &every_error(Some(after)),
-        &after.as_of,
+        &old,
+        &new,
+        after_failing(memory, &after.as_of),
         &mut notes,
     );
     let nothing = ServiceStatus::default();
@@ -48,10 +55,12 @@ pub fn story(env: &EnvName, before: Option<&EnvironmentStatus>, after: &Environm
         let breaker = status.breaker.clone();
         breaker.filter(|breaker| breaker.scope == BreakerScope::Environment)
     };
+    let since = before.and_then(|before| Timestamp::parse(&before.as_of));
     circuit(
         Some(env),
         before.and_then(own).as_ref(),
         own(after).as_ref(),
+        since,
         &mut notes,
     );
     let seen = |status: &EnvironmentStatus| status.connectivity.clone();
@@ -73,9 +82,10 @@ pub fn controller_story(before: Option<&ControllerStatus>, after: &ControllerSta
     let of = |status: Option<&ControllerStatus>| -> Vec<StructuredError> {
         status.map(|status| status.errors.clone()).unwrap_or_default()
     };
-    errors(None, &of(before), &of(Some(after)), &after.as_of, &mut notes);
+    errors(None, &of(before), &of(Some(after)), |_| None, &mut notes);
     let old = before.and_then(|before| before.breaker.as_ref());
-    circuit(None, old, after.breaker.as_ref(), &mut notes);
+    let since = before.and_then(|before| Timestamp::parse(&before.as_of));
+    circuit(None, old, after.breaker.as_ref(), since, &mut notes);
     let none = Vec::new();
     orphans(
         before.map_or(&none, |before| &before.orphans),
@@ -103,7 +113,7 @@ fn errors(
     env: Option<&EnvName>,
     before: &[StructuredError],
     after: &[StructuredError],
-    as_of: &str,
+    after_ms: impl Fn(&StructuredError) -> Option<u64>,
     notes: &mut Vec<Note>,
 ) {
     let key = |error: &StructuredError| match &error.error_id {
@@ -118,17 +128,30 @@ fn errors(
                 service: error.service.clone(),
                 code: error.code,
                 error_id: error.error_id.clone(),
-                after_ms: told_after(error, as_of),
+                after_ms: after_ms(error),
             });
         }
     }
 }
 
-/// How long after the end of the run that it is about.
-fn told_after(error: &StructuredError, as_of: &str) -> Option<u64> {
-    let ended = error.details.as_ref()?.get("endedAt")?.as_str()?;
-    let took = Timestamp::parse(as_of)?.since(Timestamp::parse(ended)?);
-    u64::try_from(took.as_millis()).ok()
+/// How long after the end of the run that an error is about; where its probe failed, after that began.
+fn after_failing(memory: &EnvMemory, as_of: &str) -> impl Fn(&StructuredError) -> Option<u64> {
+    let now = Timestamp::parse(as_of);
+    move |error| {
+        let fact = |name: &str| error.details.get(name);
+        let ended = Timestamp::parse(fact("endedAt")?.as_str()?)?;
+        let began = || {
+            let service = ServiceName::new(error.service.as_deref()?).ok()?;
+            let number = fact("incarnation")?.as_u64()?;
+            let mut deaths = memory.services.get(&service)?.deaths.iter();
+            let death = deaths.find(|death| death.number == number)?;
+            death
+                .failing_since
+                .filter(|_| error.code == Code::HealthCheckTimeout)
+        };
+        let took = now?.since(began().unwrap_or(ended));
+        u64::try_from(took.as_millis()).ok()
+    }
 }
 
 fn service_story(env: &EnvName, before: &ServiceStatus, after: &ServiceStatus, notes: &mut Vec<Note>) {
@@ -163,20 +186,40 @@ fn is_well(service: &ServiceStatus) -> bool {
     matches!(service.state, ServiceState::Ready | ServiceState::Completed)
 }
 
+/// One that is tried and closes between two looks was half-open all the same: its history tells what the states do not.
 fn circuit(
     env: Option<&EnvName>,
     before: Option<&BreakerStatus>,
     after: Option<&BreakerStatus>,
+    since: Option<Timestamp>,
     notes: &mut Vec<Note>,
 ) {
+    let history = |breaker: Option<&'_ BreakerStatus>| breaker.map_or_else(Vec::new, |it| it.history.clone());
+    let known = history(before);
+    // An environment's own is out of sight while the engine's is open: what was told before that is older.
+    let is_new = |change: &BreakerChange| {
+        let earlier = |since| Timestamp::parse(&change.at).is_some_and(|at| at < since);
+        !known.contains(change) && !since.is_some_and(earlier)
+    };
+    let changes = history(after).into_iter().filter(is_new);
+    let mut states: Vec<BreakerState> = changes.map(|change| state_of(&change)).collect();
     let state = |breaker: Option<&BreakerStatus>| breaker.map_or(BreakerState::Closed, |it| it.state);
-    let (from, to) = (state(before), state(after));
-    if from != to {
-        notes.push(Note::Circuit {
-            environment: env.cloned(),
-            to,
-            openings: after.map_or(0, |breaker| breaker.openings),
-        });
+    let to = state(after);
+    if *states.last().unwrap_or(&state(before)) != to {
+        states.push(to);
+    }
+    notes.extend(states.into_iter().map(|to| Note::Circuit {
+        environment: env.cloned(),
+        to,
+        openings: after.map_or(0, |breaker| breaker.openings),
+    }));
+}
+
+fn state_of(change: &BreakerChange) -> BreakerState {
+    match change.to.as_str() {
+        "open" => BreakerState::Open,
+        "halfOpen" => BreakerState::HalfOpen,
+        _ => BreakerState::Closed,
     }
 }
 
@@ -222,119 +265,41 @@ fn orphans(before: &[Orphan], after: &[Orphan], notes: &mut Vec<Note>) {
 
 fn preflight(before: Option<&PreflightReport>, after: Option<&PreflightReport>, notes: &mut Vec<Note>) {
     let Some(after) = after else { return };
-    for check in &after.checks {
+    let differs = |check: &&PreflightCheck| {
         let old = before.and_then(|before| before.checks.iter().find(|old| old.name == check.name));
-        if old.map(|old| old.result) != Some(check.result) {
-            notes.push(Note::Check {
-                check: check.name,
-                result: check.result,
-            });
-        }
+        old.map(|old| old.result) != Some(check.result)
+    };
+    let checks: Vec<Note> = after.checks.iter().filter(differs).map(checked).collect();
+    if checks.is_empty() && before.map(|before| before.overall) == Some(after.overall) {
+        return;
     }
-    if before.map(|before| before.overall) != Some(after.overall) {
-        notes.push(Note::Preflight {
-            overall: after.overall,
-        });
+    notes.push(Note::Look {
+        asked: false,
+        skip: Vec::new(),
+    });
+    notes.extend(checks);
+    notes.push(Note::Preflight {
+        overall: after.overall,
+    });
+}
+
+/// What a look that somebody asked for came to, whatever was found before; that it began is told when it does.
+pub fn looked(report: &PreflightReport) -> Vec<Note> {
+    let before = report.before.iter().flat_map(|before| &before.checks);
+    let checks = before.chain(&report.checks).map(checked);
+    let end = Note::Preflight {
+        overall: report.overall,
+    };
+    checks.chain([end]).collect()
+}
+
+fn checked(check: &PreflightCheck) -> Note {
+    Note::Check {
+        check: check.name,
+        result: check.result,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use argus_crds::status::{Phase, PortMapping};
-
-    use super::*;
-
-    fn status(services: Vec<ServiceStatus>) -> EnvironmentStatus {
-        EnvironmentStatus {
-            phase: Phase::Ready,
-            services,
-            ..EnvironmentStatus::default()
-        }
-    }
-
-    fn service(state: ServiceState, restarts: u32, error: Option<&str>) -> ServiceStatus {
-        ServiceStatus {
-            name: "api".to_owned(),
-            state,
-            restarts,
-            last_error: error.map(|id| {
-                StructuredError::new(Code::ContainerCrash, "it ended")
-                    .service("api")
-                    .error_id(id)
-            }),
-            ..ServiceStatus::default()
-        }
-    }
-
-    #[test]
-    fn a_crash_is_an_error_a_restart_and_a_recovery_and_nothing_is_told_twice() {
-        let env = EnvName::new("shop").unwrap();
-        let well = status(vec![service(ServiceState::Ready, 0, None)]);
-        let dead = status(vec![service(ServiceState::Restarting, 0, Some("1"))]);
-        let back = status(vec![service(ServiceState::Ready, 1, Some("1"))]);
-        let names = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<String> {
-            let notes = story(&env, before, after);
-            let name = |note: &Note| {
-                serde_json::to_value(note).unwrap()["note"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned()
-            };
-            notes.iter().map(name).collect()
-        };
-        assert_eq!(names(None, &well), [""; 0]);
-        assert_eq!(names(Some(&well), &dead), ["error"]);
-        assert_eq!(names(Some(&dead), &back), ["restart", "recovered"]);
-        assert_eq!(names(Some(&back), &back), [""; 0]);
-        // Both within one look.
-        assert_eq!(names(Some(&well), &back), ["error", "restart"]);
-        let lost = status(vec![service(ServiceState::Failed, 1, Some("2"))]);
-        assert_eq!(names(Some(&back), &lost), ["error", "gaveUp"]);
-    }
-
-    #[test]
-    fn the_end_of_a_run_is_told_with_how_long_ago_it_was() {
-        let env = EnvName::new("shop").unwrap();
-        let told = |details: serde_json::Value| {
-            let error = StructuredError::new(Code::ContainerCrash, "it ended").details(details);
-            let after = EnvironmentStatus {
-                errors: vec![error],
-                as_of: "2026-11-21T10:00:01.250Z".to_owned(),
-                ..EnvironmentStatus::default()
-            };
-            match &story(&env, None, &after)[..] {
-                [Note::Error { after_ms, .. }] => *after_ms,
-                other => panic!("{other:?}"),
-            }
-        };
-        let ended = |at: &str| serde_json::json!({ "endedAt": at });
-        assert_eq!(told(ended("2026-11-21T10:00:00.000Z")), Some(1_250));
-        assert_eq!(
-            told(ended("2026-11-21T10:00:05.000Z")),
-            Some(0),
-            "the engine's clock is ahead"
-        );
-        assert_eq!(told(serde_json::json!({})), None, "it is about no run");
-    }
-
-    #[test]
-    fn a_port_that_is_not_where_it_was_has_moved() {
-        let env = EnvName::new("shop").unwrap();
-        let at = |actual| EnvironmentStatus {
-            port_mappings: vec![PortMapping {
-                service: "api".to_owned(),
-                container_port: 80,
-                original_port: 8080,
-                actual_port: actual,
-                ..PortMapping::default()
-            }],
-            ..EnvironmentStatus::default()
-        };
-        let moved = |before: Option<u16>, after| story(&env, before.map(at).as_ref(), &at(after)).len();
-        assert_eq!(moved(None, 8080), 0);
-        assert_eq!(moved(None, 9000), 1);
-        assert_eq!(moved(Some(9000), 9000), 0);
-        assert_eq!(moved(Some(9000), 8080), 1, "and back");
-        assert_eq!(moved(Some(9000), 0), 0, "no port yet");
-    }
-}
+#[path = "story_tests.rs"]
+mod tests;

@@ -193,13 +193,18 @@ fn held(input: &StatusInput<'_>) -> State {
         .service
         .as_ref()
         .map_or_else(|| "the environment".to_owned(), |name| format!("`{name}`"));
+    let by = hold
+        .holder
+        .as_ref()
+        .map(|holder| format!(" by {}", one_line(holder)));
+    let by = by.unwrap_or_default();
     let until = hold.until.map(|at| format!(" until {at}")).unwrap_or_default();
     let why = if hold.reason.is_empty() {
         String::new()
     } else {
         format!(": {}", one_line(&hold.reason))
     };
-    (Truth::True, "Held", format!("{what} is held{until}{why}"))
+    (Truth::True, "Held", format!("{what} is held{by}{until}{why}"))
 }
 
 /// A person is needed.

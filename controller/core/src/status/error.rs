@@ -15,11 +15,13 @@ use super::StatusInput;
 use super::redact;
 use super::wait::{controller, holder, one_line};
 
+pub(crate) mod away;
 mod call;
 pub(crate) mod circuit;
 mod death;
 mod failure;
 mod flaky;
+mod next;
 mod place;
 mod spec;
 
@@ -38,30 +40,11 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     if let Some(rejection) = input.rejected {
         errors.extend(of_spec(Some(input.env.as_str()), rejection, input.now));
     }
-    if !input.engine.reachable && !input.engine.reason.is_empty() {
-        let message = format!("the engine does not answer: {}", one_line(input.engine.reason));
-        errors.push(
-            Place::environment(input).finish(
-                StructuredError::new(Code::DockerUnavailable, message)
-                    .called(call::of_engine(input.circuits.tries(), input.engine.reason)),
-                input.now,
-            ),
-        );
-    }
-    if let Some(tries) = input.circuits.tries_in_vain() {
-        let message = format!("the engine did not come back in {tries} attempts, and is looked for on");
-        errors.push(
-            Place::environment(input).finish(
-                StructuredError::new(Code::RetryExhausted, message)
-                    .details(json!({ "reason": input.engine.reason }))
-                    .called(call::of_engine(tries, input.engine.reason)),
-                input.now,
-            ),
-        );
-    }
+    errors.extend(away::all(input));
     errors.extend(circuit::of(input));
     if let Some(why) = input.safe {
-        let error = StructuredError::new(Code::JournalUnwritable, one_line(why));
+        let error = StructuredError::new(Code::JournalUnwritable, one_line(why))
+            .details(json!({ "path": input.state, "reason": why }));
         errors.push(Place::environment(input).finish(error, input.now));
     }
     let unwell = |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
@@ -75,6 +58,10 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(super::ground::errors(input));
     errors.extend(flaky::all(input));
     errors.extend(super::links::errors(input));
+    // What runs is another file's, and well or not for reasons of its own.
+    for rival in input.rivals {
+        errors.extend(of_spec(Some(input.env.as_str()), *rival, input.now));
+    }
     errors.truncate(MOST);
     errors
         .into_iter()
@@ -82,8 +69,16 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
         .collect()
 }
 
-/// The error behind a wait of a service; `None` when waiting is all there is to it.
+/// The error behind a wait of a service, with when it is tried again; `None` when waiting is all there is to it.
 pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
+    let error = behind(input, place, on)?;
+    Some(match on.until() {
+        Some(until) => next::told(error, until, input.now),
+        None => error,
+    })
+}
+
+fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
     let remembered = place
         .service
         .and_then(|name| input.memory.services.iter().find(|(n, _)| n.as_str() == name));
@@ -333,7 +328,7 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
         Some(old) => StructuredError {
             error_id: old.error_id.clone(),
             timestamp: old.timestamp.clone(),
-            ..error
+            ..next::lasting(error, old)
         },
         None => error,
     }

@@ -1,8 +1,8 @@
 //! What the last look at engine and disk adds to a status.
 
-use argus_crds::error::{Call, Code, StructuredError};
+use argus_crds::error::{Call, Code, Reason, StructuredError};
 use argus_crds::status::PreflightReport;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::StatusInput;
 use super::error::Place;
@@ -49,8 +49,12 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             )
             .came_to([why.clone()]),
         );
+    error = error.details(json!({ "check": check }));
     if let Some(details) = verdict.and_then(|verdict| verdict.details) {
         error = error.details(details);
+    }
+    if code == Code::PrereqMissing {
+        error = error.reason(Reason::Unfit);
     }
     if until.is_some() {
         error = error.retry_after(crate::preflight::gate::AGAIN.as_secs());
@@ -65,10 +69,8 @@ pub(super) fn with_usage(input: &StatusInput<'_>, error: StructuredError) -> Str
     else {
         return error;
     };
-    let mut details = error.details.clone().unwrap_or_default();
-    let usage = disk_details(disk, accepted.desired.preflight.disk_space_threshold);
-    if let (Some(to), Value::Object(usage)) = (details.as_object_mut(), usage) {
-        to.extend(usage);
-    }
-    error.details(details)
+    error.details(disk_details(
+        disk,
+        accepted.desired.preflight.disk_space_threshold,
+    ))
 }

@@ -38,6 +38,10 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             container: service.as_deref().and_then(container),
             ..Place::environment(input)
         };
+        let error = match look.again {
+            Some(pause) => error.retry_after_span(pause),
+            None => error,
+        };
         place.finish(error, look.at)
     };
     connectivity::errors(look, &scene(input, desired))

@@ -2,7 +2,7 @@
 
 use argus_crds::error::{Call, StructuredError};
 use argus_crds::status::EnvironmentStatus;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::secrets::Secrets;
 
@@ -23,6 +23,8 @@ const OURS: &[&str] = &[
     "flips",
     "suggestions",
     "until",
+    "since",
+    "nextTry",
 ];
 
 /// What must not leave of the environment.
@@ -47,7 +49,12 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
     };
     StructuredError {
         message: secrets.redacted(&error.message),
-        details: error.details.map(|details| secrets.redacted_json(details, OURS)),
+        details: match secrets.redacted_json(Value::Object(error.details), OURS) {
+            Value::Object(details) => details,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Map::new()
+            }
+        },
         stdout_tail: text(error.stdout_tail),
         stderr_tail: text(error.stderr_tail),
         debug: error.debug.into_iter().map(call).collect(),
@@ -69,6 +76,14 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
     }
     for condition in &mut status.conditions {
         condition.message = secrets.redacted(&condition.message);
+    }
+    for test in &mut status.tests {
+        test.holder = test.holder.as_deref().map(|holder| secrets.redacted(holder));
+        test.purpose = test.purpose.as_deref().map(|purpose| secrets.redacted(purpose));
+    }
+    for hold in &mut status.holds {
+        hold.holder = hold.holder.as_deref().map(|holder| secrets.redacted(holder));
+        hold.reason = secrets.redacted(&hold.reason);
     }
     for complaint in &mut status.complaints {
         *complaint = secrets.redacted_complaint(complaint.clone());

@@ -17,7 +17,7 @@ use crate::desired::{
 use crate::ident::{ContainerId, EnvName, Hash, HostPort, Protocol, ResourceName, ServiceName};
 use crate::labels;
 use crate::memory::{Circuits, Death, EnvMemory, Refused, ServiceMemory};
-use crate::observed::{Config, Container, ContainerState, Facts, Observed};
+use crate::observed::{Away, Config, Container, ContainerState, Facts, Observed, Sighting, World};
 use crate::orders::Orders;
 use crate::outcome::{ActError, PortOwner, PortRefusal};
 use crate::plan::{Act, Cause, Failure, Plan, PortKey, Step, Subject, Wait, WaitingOn};
@@ -103,6 +103,8 @@ struct Shop {
     circuits: Circuits,
     survey: Option<Survey>,
     links: crate::connectivity::Book,
+    away: Option<(u32, Timestamp)>,
+    rival: Option<Vec<Complaint>>,
     now: Timestamp,
 }
 
@@ -142,8 +144,10 @@ impl Shop {
             restart,
             preflight: crate::preflight::Policy::default(),
             delete_volumes: false,
+            confinement: crate::desired::Confinement::default(),
             clean_orphans: true,
             verify_links: true,
+            ttl: None,
             hold: false,
             rollback: None,
             breaker: Some(crate::memory::breaker::Settings::default()),
@@ -183,6 +187,8 @@ impl Shop {
             circuits: Circuits::default(),
             survey: None,
             links: crate::connectivity::Book::default(),
+            away: None,
+            rival: None,
             now: NOW,
         }
     }
@@ -282,10 +288,16 @@ impl Shop {
             code: *code,
             complaints,
         });
+        let rival = self.rival.as_ref().map(|complaints| Rejection {
+            spec_path: "environments/shop/other.e2e.yaml",
+            code: Code::SpecConflict,
+            complaints,
+        });
         let status = environment(&StatusInput {
             env: &self.env,
             accepted: self.accepted.as_ref(),
             rejected,
+            rivals: rival.as_slice(),
             warnings: &[],
             orders: &self.orders,
             circuits: &self.circuits,
@@ -296,6 +308,13 @@ impl Shop {
                 reachable: self.reachable,
                 synced: self.reachable,
                 reason: &self.reason,
+                endpoint: "unix:///run/docker.sock",
+                since: (!self.reachable).then_some(NOW),
+                away: self.away.map(|(tries, next)| Away {
+                    tries,
+                    next: Some(next),
+                    reason: &self.reason,
+                }),
             },
             observed: &self.observed,
             plan: self.plan.as_ref(),
@@ -310,6 +329,7 @@ impl Shop {
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             mode: if self.reachable { Mode::Full } else { Mode::Minimal },
             safe: None,
+            state: "/srv/state",
             now: self.now,
         });
         law_nine(&status);
@@ -447,13 +467,7 @@ fn failed_when_a_critical_service_is_given_up() {
     shop.waits("db", WaitingOn::GaveUp { restarts: 3 });
     let status = shop.status();
     assert_eq!(status.phase, Phase::Failed);
-    assert_eq!(
-        status.errors[0].details.as_ref().unwrap()["attempts"]
-            .as_array()
-            .unwrap()
-            .len(),
-        3
-    );
+    assert_eq!(status.errors[0].details["attempts"].as_array().unwrap().len(), 3);
     golden("failed", &status);
 }
 
@@ -718,7 +732,7 @@ fn ports_that_cannot_be_had_name_who_has_them() {
         },
     );
     let status = shop.status();
-    let details = |at: usize| status.errors[at].details.clone().unwrap();
+    let details = |at: usize| status.errors[at].details.clone();
     assert_eq!(
         (status.errors[0].code, status.errors[1].code),
         (Code::PortConflict, Code::PortExhaustion)
@@ -810,7 +824,7 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
     );
     assert_eq!(of_db.image.as_deref(), Some("[redacted]/db:1"));
     let error = status.services[1].last_error.as_ref().unwrap();
-    let attempt = &error.details.as_ref().unwrap()["attempts"][0];
+    let attempt = &error.details["attempts"][0];
     assert_eq!(attempt["kind"], "exit", "a word of ours stays");
     let told = error.stderr_tail.as_deref();
     let blackened = "no [redacted] for [redacted] in `shop-db`";
@@ -859,7 +873,7 @@ fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
     assert_eq!(codes, [Code::DiskSpaceLow]);
     let error = &status.errors[0];
     assert_eq!(error.stage.as_deref(), Some("preflight"));
-    assert_eq!(error.details.as_ref().unwrap()["freeBytes"], 7);
+    assert_eq!(error.details["freeBytes"], 7);
     assert_eq!(error.retry_after, Some(10));
     for row in &status.services {
         let on = row.waiting_on.as_ref().unwrap();
@@ -894,7 +908,7 @@ fn a_call_that_met_a_full_disk_tells_its_usage_too() {
         .iter()
         .find(|error| error.code == Code::DiskSpaceLow)
         .unwrap();
-    let details = error.details.as_ref().unwrap();
+    let details = &error.details;
     assert_eq!(
         (&details["verb"], &details["freeBytes"]),
         (&"create-container".into(), &7.into())
@@ -936,6 +950,7 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
         Look {
             signature: scene.as_it_is(),
             at: NOW,
+            again: Some(Duration::from_secs(20)),
             links: vec![Found {
                 from: name("web"),
                 aim,
@@ -963,6 +978,7 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
     assert_eq!(status.phase, Phase::Ready, "services say the phase");
     let error = &status.errors[0];
     assert_eq!(error.code, Code::NetworkUnreachable);
+    assert_eq!(error.retry_after, Some(20), "it is looked at again by itself");
     assert_eq!(error.service.as_deref(), Some("web"));
     assert_eq!(error.container_id.as_deref(), Some("c-web-e1"));
     let link = &status.connectivity.as_ref().unwrap().links[0];
@@ -984,4 +1000,168 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::Unknown);
     assert!(status.errors.is_empty() && status.connectivity.is_none());
+}
+
+/// Told at `now` and told again a moment later: the seconds that the error tells, the same both times.
+fn told_to_come(mut shop: Shop, code: Code) -> Option<u64> {
+    let status = shop.status();
+    let find = |status: &EnvironmentStatus| status.errors.iter().find(|error| error.code == code).cloned();
+    let error = find(&status).unwrap_or_else(|| panic!("{code}: {:#?}", status.errors));
+    assert!(error.retryable, "{code}");
+    shop.previous = Some(status.clone());
+    shop.now = shop.now + Duration::from_millis(700);
+    assert!(
+        super::same(&shop.status(), &status),
+        "{code} makes no new file at every look"
+    );
+    error.retry_after
+}
+
+#[test]
+fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_again() {
+    // A death that was 7 s after the beginning, and waits that end 9.5 s after it.
+    let until = NOW + Duration::from_millis(9_500);
+    let retry = |verb: &str, error| WaitingOn::Retry {
+        until,
+        failure: Shop::failure(verb, error),
+    };
+    let text = || "why".to_owned();
+    let port = |owner| WaitingOn::Port {
+        port: tcp(5432),
+        owner,
+        until,
+    };
+    let limited = ActError::RateLimited {
+        message: text(),
+        retry_after: Some(Duration::from_secs(3)),
+    };
+    let case = || "one".to_owned();
+    let waits = [
+        (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerCrash, 3),
+        (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerOom, 3),
+        (WaitingOn::Storm { until }, Code::ContainerCrash, 3),
+        (
+            WaitingOn::Deferred { case: case(), until },
+            Code::ContainerCrash,
+            3,
+        ),
+        (
+            WaitingOn::Unhealthy { until: Some(until) },
+            Code::HealthCheckTimeout,
+            10,
+        ),
+        (port(PortOwner::Unknown), Code::PortConflict, 10),
+        (port(PortOwner::StaleAllocation), Code::PortStaleAllocation, 10),
+        (WaitingOn::Ports { tried: 100, until }, Code::PortExhaustion, 10),
+        (retry("pull-image", limited), Code::RegistryRateLimited, 10),
+        (
+            retry("pull-image", ActError::PullFailed(text())),
+            Code::ImagePullFailed,
+            10,
+        ),
+        (
+            retry("create-container", ActError::DiskFull(text())),
+            Code::DiskSpaceLow,
+            10,
+        ),
+        (
+            retry("create-network", ActError::PoolExhausted(text())),
+            Code::NetworkPoolExhausted,
+            10,
+        ),
+        (
+            retry("remove-network", ActError::NetworkInUse(text())),
+            Code::NetworkStuck,
+            10,
+        ),
+        (
+            retry("remove-container", ActError::Busy(text())),
+            Code::CleanupFailed,
+            10,
+        ),
+        (
+            retry("start-container", ActError::StartFailed(text())),
+            Code::ContainerStartFailed,
+            10,
+        ),
+        (
+            retry("start-container", ActError::TimedOut(text())),
+            Code::Timeout,
+            10,
+        ),
+        (
+            retry("start-container", ActError::ConnectionLost(text())),
+            Code::ConnectionLost,
+            10,
+        ),
+        (
+            retry("start-container", ActError::Unreachable(text())),
+            Code::DockerUnavailable,
+            10,
+        ),
+    ];
+    for (on, code, seconds) in waits {
+        assert_eq!(on.until(), Some(until), "{on:?}");
+        let mut shop = Shop::ready();
+        match code {
+            Code::ContainerCrash | Code::ContainerOom => {
+                shop.died("web", 137, code == Code::ContainerOom);
+                shop.now = NOW + Duration::from_secs(8);
+            }
+            _ => shop.runs("web", "e1", Verdict::Unhealthy),
+        }
+        shop.waits("web", on.clone());
+        assert_eq!(told_to_come(shop, code), Some(seconds), "{on:?}");
+    }
+}
+
+#[test]
+fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
+    let next = NOW + Duration::from_millis(30_200);
+    let mut world = World::default();
+    world.apply(Sighting::Lost(
+        NOW,
+        "connection refused (os error 111)".to_owned(),
+    ));
+    world.apply(Sighting::Away {
+        tries: 12,
+        next: Some(next),
+    });
+    let away = |code| {
+        let mut shop = Shop::ready();
+        shop.circuits.look(&world, NOW);
+        shop.reachable = false;
+        shop.reason = world.unreachable_reason().to_owned();
+        shop.away = world.away().and_then(|away| Some((away.tries, away.next?)));
+        let status = shop.status();
+        let error = status.errors.iter().find(|error| error.code == code).unwrap();
+        let details = serde_json::Value::Object(error.details.clone());
+        let expected = serde_json::json!({
+            "endpoint": "unix:///run/docker.sock", "reason": shop.reason, "errno": 111,
+            "since": NOW.to_string(), "tries": 12, "nextTry": next.to_string(),
+        });
+        assert_eq!(details, expected, "{code}");
+        told_to_come(shop, code)
+    };
+    assert_eq!(away(Code::DockerUnavailable), Some(31));
+    assert_eq!(away(Code::RetryExhausted), Some(31));
+    assert_eq!(world.lost_at(), Some(NOW));
+    world.apply(Sighting::Found(NOW));
+    assert_eq!(world.lost_at(), None);
+}
+
+#[test]
+fn another_file_that_claims_the_environment_is_told_and_changes_nothing_else() {
+    let mut shop = Shop::ready();
+    let alone = shop.status();
+    shop.rival = Some(vec![Complaint::error("project.name", "is held by `e2e.yaml`")]);
+    let status = shop.status();
+    let told: Vec<_> = status.errors.iter().map(|error| error.code).collect();
+    assert_eq!(told, [Code::SpecConflict]);
+    assert_eq!(status.errors[0].environment.as_deref(), Some("shop"));
+    assert_eq!(
+        status.errors[0].details["specPath"],
+        "environments/shop/other.e2e.yaml"
+    );
+    assert_eq!((status.phase, status.conditions), (alone.phase, alone.conditions));
 }

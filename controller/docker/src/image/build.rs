@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use argus_backend::{NO_PROGRESS, Progress};
+use argus_backend::Progress;
 use argus_core::desired::Build;
 use argus_core::outcome::{ActError, Done};
 use bollard::errors::Error;
@@ -71,7 +71,7 @@ pub(crate) async fn build(shared: &Shared, build: &Build, progress: &dyn Progres
     let mut log = Log::default();
     loop {
         let before = packing.sent();
-        match tokio::time::timeout(NO_PROGRESS, stream.next()).await {
+        match tokio::time::timeout(shared.no_progress, stream.next()).await {
             Ok(Some(Ok(info))) => {
                 for text in [info.stream, info.status].into_iter().flatten() {
                     log.hear(&text, progress);
@@ -87,7 +87,7 @@ pub(crate) async fn build(shared: &Shared, build: &Build, progress: &dyn Progres
             // A big context is progress, too.
             Err(_) if packing.sent() > before => {}
             Err(_) => {
-                let message = format!("no progress for {} s", NO_PROGRESS.as_secs());
+                let message = format!("no progress for {} s", shared.no_progress.as_secs());
                 return Err(ActError::BuildFailed {
                     message,
                     log: log.text(),

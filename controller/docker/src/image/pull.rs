@@ -1,6 +1,6 @@
 //! A pull: as long as it shows progress it may take its time.
 
-use argus_backend::{NO_PROGRESS, Progress};
+use argus_backend::Progress;
 use argus_core::outcome::{ActError, Done};
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptionsBuilder;
@@ -28,7 +28,7 @@ pub(crate) async fn pull(
     let mut stream = Box::pin(client.create_image(Some(options), None, credentials));
     let mut layers = Layers::default();
     loop {
-        match tokio::time::timeout(NO_PROGRESS, stream.next()).await {
+        match tokio::time::timeout(shared.no_progress, stream.next()).await {
             Ok(Some(Ok(info))) => {
                 if let Some(line) = layers.hear(info, (shared.now)()) {
                     progress.say(&line);
@@ -37,7 +37,7 @@ pub(crate) async fn pull(
             Ok(Some(Err(failure))) => return Err(sorted(&failure)),
             Ok(None) => return Ok(Done::Ok),
             Err(_) => {
-                let seconds = NO_PROGRESS.as_secs();
+                let seconds = shared.no_progress.as_secs();
                 return Err(ActError::PullFailed(format!("no progress for {seconds} s")));
             }
         }
@@ -51,10 +51,7 @@ fn sorted(failure: &Error) -> ActError {
         Error::DockerResponseServerError {
             status_code: 429,
             message,
-        } => ActError::RateLimited {
-            message: message.clone(),
-            retry_after: None,
-        },
+        } => error::limited(message),
         Error::DockerResponseServerError { status_code, message } => {
             error::answered(Op::Pull, *status_code, message)
         }
@@ -75,6 +72,30 @@ fn tagged(reference: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_limit_told_by_status_keeps_the_time_that_its_words_tell() {
+        let told = |message: &str| {
+            sorted(&Error::DockerResponseServerError {
+                status_code: 429,
+                message: message.to_owned(),
+            })
+        };
+        let limited = |message: &str, seconds: Option<u64>| ActError::RateLimited {
+            message: message.to_owned(),
+            retry_after: seconds.map(std::time::Duration::from_secs),
+        };
+        assert_eq!(
+            told("slow down, retry after 30s"),
+            limited("slow down, retry after 30s", Some(30))
+        );
+        assert_eq!(told("Retry-After: 7"), limited("Retry-After: 7", Some(7)));
+        // Whatever else it says, the status has decided.
+        assert_eq!(
+            told("access denied for now"),
+            limited("access denied for now", None)
+        );
+    }
 
     #[test]
     fn exactly_one_tag_is_pulled() {

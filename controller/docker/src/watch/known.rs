@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_core::ident::ContainerId;
-use argus_core::observed::{Container, Object, ObjectId};
+use argus_core::observed::{Container, Object, ObjectId, Sighting};
 use argus_core::time::Timestamp;
 
 use crate::inspect::Listed;
@@ -21,6 +21,10 @@ struct Entry {
 pub(super) struct Known {
     containers: BTreeMap<ContainerId, Entry>,
     others: BTreeSet<ObjectId>,
+    /// Containers whose image's name stands for another image by now.
+    retagged: BTreeSet<ContainerId>,
+    /// Those of them that were not told yet.
+    untold: Vec<Sighting>,
 }
 
 impl Known {
@@ -75,7 +79,10 @@ impl Known {
     /// Whether the object had been reported.
     pub(super) fn gone(&mut self, id: &ObjectId) -> bool {
         match id {
-            ObjectId::Container(id) => self.containers.remove(id).is_some(),
+            ObjectId::Container(id) => {
+                self.retagged.remove(id);
+                self.containers.remove(id).is_some()
+            }
             other => self.others.remove(other),
         }
     }
@@ -84,7 +91,14 @@ impl Known {
     pub(super) fn retain(&mut self, keep: impl Fn(&ObjectId) -> bool) {
         self.containers
             .retain(|id, _| keep(&ObjectId::Container(id.clone())));
+        let containers = &self.containers;
+        self.retagged.retain(|id| containers.contains_key(id));
         self.others.retain(keep);
+    }
+
+    /// What lists have shown of images since this was asked last.
+    pub(super) fn retagged(&mut self) -> Vec<Sighting> {
+        std::mem::take(&mut self.untold)
     }
 
     /// Takes in a list entry: what to report, and whether it has to be looked at.
@@ -97,6 +111,9 @@ impl Known {
             let old = &entry.container;
             // A list shows the image's id once the reference stands for another image.
             if is_image_id(&container.image) {
+                if !is_image_id(&old.image) && self.retagged.insert(container.id.clone()) {
+                    self.untold.push(Sighting::Retagged(container.id.clone()));
+                }
                 container.image.clone_from(&old.image);
             }
             if is_same(old, &container) {
@@ -215,10 +232,12 @@ mod tests {
         assert_eq!(list(&mut known, ContainerState::Running, "web:1"), Look::New);
         looked_at(&mut known);
         assert_eq!(list(&mut known, ContainerState::Running, "web:1"), Look::Not);
-        assert_eq!(
-            list(&mut known, ContainerState::Running, "sha256:0123456789abcdef"),
-            Look::Not
-        );
+        assert_eq!(known.retagged(), []);
+        for told in [1, 0] {
+            let image = "sha256:0123456789abcdef";
+            assert_eq!(list(&mut known, ContainerState::Running, image), Look::Not);
+            assert_eq!(known.retagged().len(), told, "it is told once");
+        }
         let listed = Listed {
             container: container(ContainerState::Running, "web:1"),
             health: Some(EngineHealthStatus::Healthy),

@@ -82,7 +82,8 @@ pub(super) async fn look(
                     let image = found.image.clone().unwrap_or_default();
                     Ok(match inspect::inspected(found) {
                         Some(seen) if ownership::only_inherits(&shared, &seen, &image).await => None,
-                        Some(container) => {
+                        Some(mut container) => {
+                            shared.limits.complete(&mut container);
                             measure(&shared, &container, pid);
                             Some(Object::Container(Arc::new(container)))
                         }

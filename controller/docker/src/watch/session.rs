@@ -339,12 +339,11 @@ impl Session {
             if self.looked_at.contains(&id) || self.shared.own.only_inherits(&listed.container.id) {
                 continue;
             }
-            let told = self.dirty.concerns(&id);
             let (container, look) = known.listed(listed);
-            if look != Look::Not && !told {
-                self.doubt.suspect(container.id.clone());
-            }
             if look != Look::Not {
+                if !self.dirty.concerns(&id) {
+                    self.doubt.suspect(container.id.clone());
+                }
                 self.dirty.mark(id.clone());
             }
             queue.push_back(Sighting::Saw(Object::Container(container)));
@@ -367,6 +366,7 @@ impl Session {
             }
         }
         known.retain(|id| shown.contains(id) || self.looked_at.contains(id));
+        queue.extend(known.retagged());
         queue.push_back(Sighting::ListDone);
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use argus_core::desired::{Accepted, Probe, ProbeKind, Service};
 use argus_core::ident::{ContainerId, EnvName, Protocol, ServiceName};
 use argus_core::observed::{Container, ContainerState, World};
+use argus_core::plan::{PortKey, PortMap, moved};
 use argus_core::time::Timestamp;
 
 /// Where published ports are found from here.
@@ -36,17 +37,21 @@ pub(super) fn wanted(
     places: Places,
 ) -> BTreeMap<ContainerId, Target> {
     let runs = runs(world);
+    let mut ports = BTreeMap::new();
     let target = |container: &Arc<Container>| {
         let owner = container.owner()?;
-        let service = specs
-            .get(&owner.environment)?
-            .desired
-            .services
-            .get(owner.service.as_ref()?)?;
-        let probe = service.probe.clone()?;
-        let port = match &probe.kind {
+        let desired = &specs.get(&owner.environment)?.desired;
+        let service = desired.services.get(owner.service.as_ref()?)?;
+        let mut probe = service.probe.clone()?;
+        let port = match &mut probe.kind {
             ProbeKind::Http { port, .. } | ProbeKind::Tcp { port } => Some(*port),
-            ProbeKind::Exec { .. } => None,
+            ProbeKind::Exec { command } => {
+                let ports = ports
+                    .entry(owner.environment.clone())
+                    .or_insert_with_key(|env| published(world, env));
+                *command = moved::probe(command, desired, service, ports);
+                None
+            }
             ProbeKind::Docker => return None,
         };
         let facts = container.facts.as_ref()?;
@@ -72,6 +77,29 @@ pub(super) fn wanted(
         ))
     };
     world.containers().filter_map(target).collect()
+}
+
+/// Where the ports of an environment's running containers are on the host.
+fn published(world: &World, env: &EnvName) -> PortMap {
+    let mut ports = PortMap::new();
+    let containers = world
+        .of(env)
+        .into_iter()
+        .flat_map(|seen| seen.containers.values());
+    for container in containers.filter(|container| container.state == ContainerState::Running) {
+        let (Some(owner), Some(facts)) = (container.owner(), &container.facts) else {
+            continue;
+        };
+        let Some(service) = owner.service else { continue };
+        ports.extend(facts.config.bindings.iter().map(|(inside, host)| {
+            let key = PortKey {
+                service: service.clone(),
+                container: *inside,
+            };
+            (key, host.number)
+        }));
+    }
+    ports
 }
 
 /// When the newest run of each service began.

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use argus_core::ident::ContainerId;
+use argus_core::desired::ProbeKind;
+use argus_core::ident::{ContainerId, HostPort, Protocol};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Sighting, World};
 use argus_core::probe::{HealthBook, Verdict};
@@ -18,7 +19,7 @@ use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Places, Voice, http, tcp};
+use super::{Places, Voice, http, target, tcp};
 use crate::clock::Clock;
 use crate::fake::Fake;
 use crate::metrics::Tally;
@@ -164,6 +165,31 @@ fn world_of(containers: &[Container]) -> World {
     }
     world.apply(Sighting::ListDone);
     world
+}
+
+#[test]
+fn a_command_that_names_a_port_of_the_host_is_run_with_the_one_that_it_has() {
+    let book = book_of(
+        "version: '1'\nproject: { name: shop }\nservices:\n  db: { image: 'db:1', container: { name: shop-db, ports: ['5432:5432'] } }\n  api:\n    \
+         image: 'nginx:1'\n    container:\n      name: shop-api\n      healthcheck: { type: exec, command: ['ask', 'host.docker.internal:5432'] }\n",
+    );
+    let mut db = container("d", "db", ContainerState::Running, 1);
+    let port = |number| HostPort {
+        number,
+        protocol: Protocol::Tcp,
+    };
+    if let Some(facts) = &mut db.facts {
+        facts.config.bindings = vec![(port(5432), port(9001))];
+    }
+    let world = world_of(&[container("c", "api", ContainerState::Running, 1), db]);
+    let places = Places {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let wanted = target::wanted(&book.environments, &world, places);
+    let asked = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
+    let command = ["ask", "host.docker.internal:9001"].map(str::to_owned).to_vec();
+    assert_eq!(*asked, ProbeKind::Exec { command });
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,6 +99,8 @@ pub struct Row {
     misses: u32,
     /// The next bad answer counts not before one interval after this.
     counted_at: Timestamp,
+    /// When the first bad answer came that counts, with no good one since.
+    failing_since: Option<Timestamp>,
     pause: Duration,
     /// What the last probes said, oldest first.
     outputs: VecDeque<String>,
@@ -120,6 +122,7 @@ impl Row {
             bads: 0,
             misses: 0,
             counted_at,
+            failing_since: None,
             pause: FIRST,
             outputs: VecDeque::new(),
             results: VecDeque::new(),
@@ -145,6 +148,7 @@ impl Row {
         if answer.good {
             self.goods = self.goods.saturating_add(1);
             self.bads = 0;
+            self.failing_since = None;
         } else if answer.asked {
             self.goods = 0;
             self.bads = self.bads.saturating_add(u32::from(counts));
@@ -153,6 +157,7 @@ impl Row {
         }
         if counts && !answer.good {
             self.counted_at = now;
+            self.failing_since.get_or_insert(now);
         }
         let verdict = if answer.good && self.goods >= probe.success_threshold.max(1) {
             Verdict::Healthy
@@ -173,6 +178,7 @@ impl Row {
         self.health = Some(Health {
             verdict,
             since,
+            failing_since: self.failing_since.filter(|_| verdict == Verdict::Unhealthy),
             started_at: self.started_at,
             output: cut(answer.output),
             recent: self.outputs.iter().cloned().collect(),
@@ -185,6 +191,7 @@ impl Row {
     /// The engine was away: what failed on the way into that says nothing, and is to be found anew.
     pub fn begin_anew(&mut self) {
         (self.bads, self.misses, self.pause) = (0, 0, FIRST);
+        self.failing_since = None;
         self.health = self
             .health
             .take()

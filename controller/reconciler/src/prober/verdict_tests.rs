@@ -70,6 +70,28 @@ fn a_row_of_answers_makes_a_verdict() {
 }
 
 #[test]
+fn a_verdict_says_since_when_the_probe_fails() {
+    let probe = probe();
+    let since = |answers: &[(i64, Answer)]| {
+        let mut row = Row::new(&probe, Some(Timestamp(0)), Timestamp(0));
+        for (at, answer) in answers {
+            row.take(&probe, answer.clone(), Timestamp(*at * 1_000));
+        }
+        let health = row.health().unwrap();
+        (health.verdict, health.failing_since.map(|at| at.0 / 1_000))
+    };
+    let (good, bad) = (|at| (at, Answer::good("")), |at| (at, Answer::bad("")));
+    let fails = [good(1), bad(11), good(21), bad(31), bad(41), bad(51), bad(61)];
+    assert_eq!(since(&fails), (Verdict::Unhealthy, Some(31)));
+    assert_eq!(since(&fails[..5]), (Verdict::Healthy, None));
+    let back: Vec<_> = fails.into_iter().chain([good(71)]).collect();
+    assert_eq!(since(&back), (Verdict::Healthy, None));
+    // What counts for nothing while it starts is no failure.
+    let slow = [bad(1), bad(6), bad(15), bad(25), bad(35)];
+    assert_eq!(since(&slow), (Verdict::Unhealthy, Some(15)));
+}
+
+#[test]
 fn a_probe_that_nobody_answers_is_dead_and_one_with_a_bad_answer_is_not() {
     let probe = probe();
     for (answers, dead) in [

@@ -224,7 +224,17 @@ async fn what_does_not_work_is_told_when_a_second_look_shows_it_too_and_looked_a
         let looks = stage.looks();
         assert!((60..70).contains(&looks), "about once a minute: {looks}");
         let still = stage.look(|_| true).await.0;
-        assert_eq!(still, bad, "the same is told once");
+        let pauses = (bad.again, still.again);
+        assert_eq!(
+            pauses,
+            (Some(super::AGAIN[1]), Some(super::AGAIN[5])),
+            "when it is looked at next is told"
+        );
+        let told = Look {
+            again: bad.again,
+            ..still
+        };
+        assert_eq!(told, bad, "the same is told once");
         stage.shows(Ok(Seen::default()));
         stage.look(Look::is_good).await;
     })

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use argus_core::desired::Desired;
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_reconciler::clock;
 use argus_reconciler::history::Tail;
 use argus_reconciler::specs::FileEntry;
@@ -48,7 +48,7 @@ pub(super) fn write(out: &Path, seen: &Seen, beside: &Beside, findings: &[Findin
         .open(out);
     let file = opened.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::of(Code::PrereqMissing, format!("`{name}` is there already"))
+            Failure::missing(Reason::Exists, format!("`{name}` is there already"))
                 .exit(Exit::Usage)
                 .hint("give `--out` another name")
         }

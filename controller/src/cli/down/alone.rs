@@ -20,6 +20,7 @@ use argus_reconciler::specs::Kept;
 use argus_reconciler::state::{StateDir, StateError};
 use argus_reconciler::{identity, keeper};
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::json;
 
 use crate::cli::engine::{self, Eyes, act};
 use crate::cli::{output, status};
@@ -77,7 +78,9 @@ pub(super) async fn take_down(
     let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
     done.unwrap_or_else(|_| {
         let waited = humantime::format_duration(timeout);
-        Err(Failure::of(Code::Timeout, format!("not gone within {waited}")).exit(Exit::Late))
+        Err(Failure::of(Code::Timeout, format!("not gone within {waited}"))
+            .about(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
+            .exit(Exit::Late))
     })?;
     forget(&state, &envs)?;
     drop(lock);
@@ -91,9 +94,9 @@ fn held(env: &EnvName, lease: &Lease) -> Failure {
         "controller {} (pid {} on `{}`) is at work on `{env}`",
         note.controller, note.pid, note.host
     );
-    let holder = serde_json::json!({ "controller": note.controller, "run": note.run, "host": note.host, "pid": note.pid });
-    let error =
-        StructuredError::new(Code::LeaseHeld, message).details(serde_json::json!({ "holder": holder }));
+    let holder =
+        json!({ "controller": note.controller, "run": note.run, "host": note.host, "pid": note.pid });
+    let error = StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }));
     Failure::new(error.environment(env.as_str()))
 }
 
@@ -145,10 +148,10 @@ impl Work {
                     .find(|wait| matches!(wait.on, WaitingOn::Failed { .. }))
                 {
                     let why = argus_core::status::words(&failed.on).message;
-                    return Err(Failure::of(
-                        Code::CleanupFailed,
-                        format!("{}: {why}", failed.subject),
-                    ));
+                    return Err(
+                        Failure::of(Code::CleanupFailed, format!("{}: {why}", failed.subject))
+                            .about(json!({ "subject": failed.subject.to_string(), "reason": why })),
+                    );
                 }
             }
             tokio::select! {

@@ -165,6 +165,19 @@ fn of_note(note: &Note) -> (String, String) {
             };
             ("orphans".to_owned(), words)
         }
+        Note::Look { asked, skip } => {
+            let why = if *asked {
+                "somebody asks"
+            } else {
+                "it is not as it was"
+            };
+            let left_out: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();
+            let without = match &left_out[..] {
+                [] => String::new(),
+                some => format!("; without {}", some.join(", ")),
+            };
+            ("preflight".to_owned(), format!("{why}{without}"))
+        }
         Note::Check { check, result } => (check.to_string(), checked(*result).to_owned()),
         Note::Preflight { overall } => {
             let words = match overall {

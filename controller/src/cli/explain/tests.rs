@@ -1,12 +1,16 @@
-//! The page of all error codes is what the table of codes says.
+//! The page of all error codes is what the table of codes says, and its example is an error as it is told.
 
 use std::fmt::Write as _;
 use std::path::Path;
+
+use argus_crds::error::StructuredError;
 
 use super::*;
 
 const BEGIN: &str = "<!-- begin: all codes; `UPDATE=1 cargo test -p argus errors` writes this -->\n";
 const END: &str = "<!-- end -->\n";
+const EXAMPLE: &str = "<!-- begin: example -->\n";
+const EXAMPLE_END: &str = "<!-- end: example -->\n";
 
 fn word(value: impl Serialize) -> String {
     json!(value).as_str().unwrap().to_owned()
@@ -36,13 +40,9 @@ fn table() -> String {
 fn section(code: Code) -> String {
     let is = meaning(code);
     let mut text = format!("\n## {code}\n\n{}. {}\n", capital(is.summary), is.explanation);
-    for (index, action) in code.about().actions.iter().enumerate() {
-        let remedy = action.remedy(Some("ENV"), Some("SERVICE"));
-        let command = remedy
-            .command
-            .map_or_else(String::new, |command| format!(": `{command}`"));
+    for (index, todo) in output::remedies(&is.remedies).iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
-        writeln!(text, "{gap}- {}{command}", remedy.summary).unwrap();
+        writeln!(text, "{gap}- {todo}").unwrap();
     }
     text
 }
@@ -52,14 +52,37 @@ fn capital(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
+/// A port of the shop that somebody else has, as `status` tells it.
+fn example() -> String {
+    let owner = json!({ "kind": "process", "pid": 4242, "command": "python3 -m http.server 18080" });
+    let error = StructuredError::new(
+        Code::PortConflict,
+        "host port 18080/tcp is held by process 4242 (`python3 -m http.server 18080`)",
+    )
+    .environment("shop")
+    .service("web")
+    .details(json!({ "port": 18080, "protocol": "tcp", "owner": owner }))
+    .error_id("01KAJ1C2YV5Z7E4M0T9QW3RXGH")
+    .timestamp("2026-01-01T00:00:00.000Z");
+    let text = serde_json::to_string_pretty(&error).unwrap();
+    format!("```json\n{text}\n```\n")
+}
+
+/// The page with what stands between two marks in place of what stood there.
+fn between(page: &str, begin: &str, end: &str, wanted: &str) -> String {
+    let (head, rest) = page.split_once(begin).unwrap();
+    let (_, tail) = rest.split_once(end).unwrap();
+    format!("{head}{begin}{wanted}{end}{tail}")
+}
+
 #[test]
 fn the_documentation_has_all_errors() {
     let sections: String = Code::ALL.iter().map(|code| section(*code)).collect();
-    let wanted = format!("{}{sections}\n", table());
+    let codes = format!("{}{sections}\n", table());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors.md");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let (head, rest) = text.split_once(BEGIN).unwrap();
-    let (found, tail) = rest.split_once(END).unwrap();
+    let found = std::fs::read_to_string(&path).unwrap();
+    let wanted = between(&found, EXAMPLE, EXAMPLE_END, &example());
+    let wanted = between(&wanted, BEGIN, END, &codes);
     if found == wanted {
         return;
     }
@@ -67,5 +90,50 @@ fn the_documentation_has_all_errors() {
         std::env::var_os("UPDATE").is_some(),
         "docs/errors.md is not what the table says; hint: UPDATE=1 cargo test -p argus errors"
     );
-    std::fs::write(path, format!("{head}{BEGIN}{wanted}{END}{tail}")).unwrap();
+    std::fs::write(path, wanted).unwrap();
+}
+
+/// Words alone, however they are broken into lines.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_command_prints_what_the_page_of_errors_says() {
+    for code in Code::ALL {
+        let (is, printed) = (meaning(*code), words(&page(*code)));
+        let section = section(*code);
+        let told = section.lines().filter_map(|line| line.strip_prefix("- "));
+        let facts = [
+            format!("category: {}", word(is.category)),
+            format!("severity: {}", word(is.severity)),
+            format!("class: {}", word(is.class)),
+            format!("retryable: {}", if is.retryable { "yes" } else { "no" }),
+            format!("exit code: {}", is.exit_code),
+            is.summary.to_owned(),
+            is.explanation.to_owned(),
+        ];
+        for told in told.map(str::to_owned).chain(facts) {
+            assert!(
+                printed.contains(&words(&told)),
+                "{code}: no `{told}` in {printed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn for_programs_every_suggested_action_has_its_command_and_its_call() {
+    for code in Code::ALL {
+        let told = value(*code);
+        let actions = told["suggestedActions"].as_array().unwrap();
+        let remedies = told["remedies"].as_array().unwrap();
+        assert!(!actions.is_empty(), "{code}");
+        let of: Vec<_> = remedies.iter().map(|remedy| &remedy["action"]).collect();
+        assert_eq!(of, actions.iter().collect::<Vec<_>>(), "{code}");
+        for remedy in remedies {
+            let whole = remedy["command"].is_string() && remedy["mcp"]["tool"].is_string();
+            assert!(whole, "{code}: {remedy:#}");
+        }
+    }
 }

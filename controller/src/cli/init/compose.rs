@@ -38,6 +38,7 @@ pub(super) fn read(path: &Path) -> Result<Value, Failure> {
             Code::SpecInvalid,
             format!("`{name}`{line}: {}", complaint.message),
         )
+        .about(serde_json::json!({ "path": path, "reason": complaint.message }))
         .exit(Exit::Refused)
         .hint("mend it, or move it out of the way")
     })?;

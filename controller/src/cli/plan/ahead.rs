@@ -27,7 +27,7 @@ pub(crate) struct Ahead {
     pub(crate) environment: String,
     /// The revision that is planned for.
     pub(crate) revision: Option<String>,
-    /// `argus down` took it down; an edit of its file or a retry brings it back.
+    /// It was taken down, or its `argus.ttl` is over; an edit of its file or a retry brings it back.
     pub(crate) down: bool,
     /// There is nothing to do.
     pub(crate) settled: bool,
@@ -112,6 +112,7 @@ fn of(environment: String, road: &Road) -> Ahead {
         plan,
         steps,
         down,
+        expired: _,
         secrets,
     } = road;
     let subject = |subject: &core::Subject| secrets.redacted_json(json!(subject), &["kind"]);

@@ -9,8 +9,8 @@ use crate::cli::orphans;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// No removal is waited for longer.
-const LIMIT: Duration = Duration::from_secs(30);
+/// No removal is waited for longer: what was left just now has a grace of 30 s, and may not listen to its stop.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Removes what was found, each with a result of its own; nothing of projects whose specs are not held here.
 pub(super) async fn orphans(settings: &Settings, facts: &Facts) -> Result<Vec<PreflightFix>, Failure> {

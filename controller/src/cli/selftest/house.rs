@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 use argus_core::ident::EnvName;
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 use argus_reconciler::{clock, identity};
 
 use crate::exit::{Exit, Failure};
@@ -28,7 +28,7 @@ impl House {
     pub(super) fn make(given: &Settings) -> Result<Self, Failure> {
         if !cfg!(target_os = "linux") {
             let message = "the selftest makes an image from this program, which has to be one for Linux";
-            return Err(Failure::of(Code::PrereqMissing, message)
+            return Err(Failure::missing(Reason::Unfit, message)
                 .exit(Exit::Unexpected)
                 .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
         }
@@ -148,6 +148,8 @@ mod tests {
                 listen: None,
                 helpers: false,
                 debug: false,
+                color: crate::settings::Colour::Auto,
+                times: crate::settings::times::Times::default(),
             },
         };
         let read = argus_crds::yaml::read("e2e.yaml", house.spec().as_bytes());

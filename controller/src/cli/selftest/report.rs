@@ -130,7 +130,8 @@ impl Report {
             return Ok(Exit::Done);
         }
         let message = format!("{missed} of {} troubles were not recovered from", self.total);
-        Err(Failure::of(Code::Timeout, message).exit(Exit::Late).hint(
+        let details = serde_json::json!({ "missed": missed, "total": self.total });
+        Err(Failure::of(Code::Timeout, message).about(details).exit(Exit::Late).hint(
             "`argus preflight` tells what is wrong with the engine; -o json tells why each one was missed",
         ))
     }

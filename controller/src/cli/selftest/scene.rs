@@ -142,6 +142,7 @@ impl Scene<'_> {
                 self.told()
             ),
         )
+        .about(serde_json::json!({ "what": what, "waitedSeconds": limit.as_secs() }))
     }
 
     fn status(&self) -> Option<EnvironmentStatus> {

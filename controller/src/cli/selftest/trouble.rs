@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
+use argus_core::desired::Confinement;
 use argus_core::ident::{ContainerId, Protocol, ResourceName};
 use argus_core::labels;
 use argus_core::outcome::{ActError, Done};
@@ -222,6 +223,7 @@ async fn start(
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(1),
+        confinement: Confinement::default(),
     };
     let create = Act::CreateContainer {
         name: named(name)?,
@@ -258,6 +260,7 @@ async fn hold(scene: &Scene<'_>) -> Result<(), Ended> {
         service: None,
         until: Some(clock::now() + TOGETHER),
         reason: "the selftest breaks several things at once".to_owned(),
+        holder: Some("argus selftest".to_owned()),
     };
     told(scene, command).await
 }

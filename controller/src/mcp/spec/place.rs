@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use argus_crds::error::Code;
+use argus_crds::error::Reason;
 
 use crate::cli::reading;
 use crate::exit::Failure;
@@ -70,7 +70,7 @@ pub(super) fn safe(name: &str) -> Result<PathBuf, Failure> {
     let message = format!(
         "`{name}` is no name of a spec file: it is `e2e.yaml` or `NAME.e2e.yaml` of letters, digits and `-_.`, at most in one folder"
     );
-    Err(Failure::of(Code::PrereqMissing, message).quiet())
+    Err(Failure::missing(Reason::BadRequest, message).quiet())
 }
 
 /// Beside, then renamed over, so that nobody reads half of it; false where it is so already.

@@ -41,13 +41,12 @@ impl Ledger {
             } => {
                 self.errors.with_label_values(&[&code.to_string()]).inc();
                 let Some(after) = after_ms else { return };
-                // A failed health check is a verdict: it is told when it is made.
-                if *code != Code::HealthCheckTimeout {
-                    self.detect_seconds.observe(seconds(*after));
-                }
+                self.detect_seconds
+                    .with_label_values(&[code.as_str()])
+                    .observe(seconds(*after));
                 if let (Some(env), Some(service)) = (environment, service) {
                     let since = at - Duration::from_millis(*after);
-                    self.past().fell_ill(env, service, since);
+                    self.past().fell_ill(env, service, (since, *code));
                 }
             }
             Note::Restart {
@@ -66,8 +65,10 @@ impl Ledger {
             Note::Recovered { environment, service } => {
                 self.recovered.inc();
                 let since = self.past().unwell.remove(&(environment.clone(), service.clone()));
-                if let Some(since) = since {
-                    self.recover_seconds.observe(at.since(since).as_secs_f64());
+                if let Some((since, code)) = since {
+                    self.recover_seconds
+                        .with_label_values(&[code.as_str()])
+                        .observe(at.since(since).as_secs_f64());
                 }
             }
             Note::GaveUp {
@@ -108,6 +109,7 @@ impl Ledger {
             | Note::Stop
             | Note::Mode { .. }
             | Note::Cleanup { .. }
+            | Note::Look { .. }
             | Note::Check { .. }
             | Note::Preflight { .. }
             | Note::Connectivity { .. }
@@ -120,14 +122,14 @@ impl Ledger {
 
 impl Past {
     /// Counted from the first failure; but whose environment was ready since has begun anew.
-    fn fell_ill(&mut self, env: &EnvName, service: &str, since: Timestamp) {
+    fn fell_ill(&mut self, env: &EnvName, service: &str, failure: (Timestamp, Code)) {
         let ready = self.ready.get(env).copied();
         let first = self
             .unwell
             .entry((env.clone(), service.to_owned()))
-            .or_insert(since);
-        if ready.is_some_and(|ready| *first < ready) {
-            *first = since;
+            .or_insert(failure);
+        if ready.is_some_and(|ready| first.0 < ready) {
+            *first = failure;
         }
     }
 }

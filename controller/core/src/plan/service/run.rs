@@ -8,7 +8,7 @@ use crate::diagnose::Ending;
 use crate::memory::restart::{self, Verdict as Restart};
 use crate::memory::{Death, ServiceMemory};
 use crate::observed::{Container, ContainerState};
-use crate::plan::{Act, Cause, Decision, WaitingOn, ready};
+use crate::plan::{Act, Cause, Decision, WaitingOn, moved, ready};
 use crate::probe::Verdict;
 
 /// What a person stopped or paused is left so for this long.
@@ -65,7 +65,7 @@ pub(super) fn may_follow(look: &Look<'_>) -> Result<Option<Cause>, WaitingOn> {
     if kept
         .deaths
         .last()
-        .is_none_or(|last| last.answered || of_another(last))
+        .is_none_or(|last| last.answered || last.superseded || of_another(last))
     {
         return Ok(None);
     }
@@ -106,6 +106,10 @@ fn running(look: &Look<'_>, container: &Container) -> Decision {
 
 /// A probe that failed past its retries is a failure like any other: within the budget it costs a restart.
 fn unhealthy(look: &Look<'_>, container: &Container) -> Decision {
+    if is_superseded(look, container) {
+        let (id, grace) = (container.id.clone(), look.service.stop_grace);
+        return Decision::Do(Act::StopContainer { id, grace }, Cause::ImageChanged);
+    }
     let attempt = match may_follow(look) {
         Ok(Some(Cause::Restart { attempt })) => attempt,
         Ok(Some(_)) => 0,
@@ -152,6 +156,9 @@ fn ended(look: &Look<'_>, container: &Container) -> Decision {
 /// A first run, or another one: the container is started (again), and from the second failure in a row on it is made
 /// anew, because what it wrote into itself may be what ends it.
 fn again(look: &Look<'_>, container: &Container) -> Decision {
+    if container.state == ContainerState::Exited && is_superseded(look, container) {
+        return super::remove(container, Cause::ImageChanged);
+    }
     match may_follow(look) {
         Err(wait) => Decision::Wait(wait),
         // It never failed, or its end was forgiven, or was our own doing.
@@ -166,18 +173,25 @@ fn again(look: &Look<'_>, container: &Container) -> Decision {
     }
 }
 
+/// It was given up, and what is made from its image's name now is another try.
+fn is_superseded(look: &Look<'_>, container: &Container) -> bool {
+    let last = kept(look).and_then(|kept| kept.deaths.last());
+    last.is_some_and(|last| last.superseded && !last.answered && last.container == container.id)
+}
+
 fn may_start(look: &Look<'_>) -> Result<(), WaitingOn> {
     ready::may_start(look.input, look.service).and_then(|()| look.may_bind())
 }
 
 /// Its file, as long as nobody knows that it was put there.
 fn misplaced(look: &Look<'_>, container: &Container) -> Option<Act> {
-    let file = look.service.file.as_ref()?;
+    let (desired, ports) = (&look.accepted.desired, &look.input.ports.ports);
+    let file = moved::file(look.service.file.as_ref()?, desired, look.service, ports);
     let placed = kept(look).and_then(|kept| kept.placed.as_ref());
     let there = placed.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
     (!there).then(|| Act::PlaceFile {
         id: container.id.clone(),
-        file: file.clone(),
+        file: file.into_owned(),
     })
 }
 

@@ -48,7 +48,7 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
         .called(call::of_breaker(breaker));
     if let State::Open { until } = breaker.state() {
         // Counted from the opening, so that the same opening is told in the same words at every look.
-        error = error.retry_after(until.since(since).as_secs().max(1));
+        error = error.retry_after_span(until.since(since));
     }
     Some(Place::environment(input).finish(error, since))
 }

@@ -60,8 +60,9 @@ pub(super) fn of(failure: &Failure, after: Option<Duration>) -> StructuredError 
         ActError::RateLimited { retry_after, .. } => *retry_after,
         _ => None,
     };
-    if let Some(wait) = asked.or(after) {
-        error = error.retry_after(wait.as_secs().max(1));
+    // The memory waits for whichever is longer.
+    if let Some(wait) = after.or(asked) {
+        error = error.retry_after_span(wait);
     }
     error
 }

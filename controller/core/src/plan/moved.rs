@@ -1,0 +1,204 @@
+//! What names a port of the host, once that port has moved.
+
+use std::borrow::Cow;
+
+use argus_crds::mock::config::MockConfig;
+
+use crate::desired::{Desired, File, Service};
+use crate::ident::HostPort;
+use crate::plan::{PortKey, PortMap};
+
+/// How the engine's host is called from a container.
+const HOST: &str = "host.docker.internal:";
+/// How whoever speaks calls its own host, which many who write a file take for the engine's.
+const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", "0.0.0.0:"];
+
+/// A text of a service with every port in the place of which another stands.
+pub(super) fn text(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    follow(written, |_, wanted| stand_in(wanted, desired, service, ports))
+}
+
+/// Whether a text names a port of the host, so that it has to follow when that moves.
+pub(crate) fn names_a_port(written: &str) -> bool {
+    let mut found = false;
+    follow(written, |_, _| {
+        found = true;
+        None
+    });
+    found
+}
+
+/// The command of an `exec` probe. It runs inside the container, where the container's own ports stay what they are.
+pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &PortMap) -> Vec<String> {
+    let is_inside =
+        |host: &str, number: u16| host != HOST && service.ports.iter().any(|port| port.container == number);
+    let follows = |host: &str, wanted: u16| {
+        (!is_inside(host, wanted))
+            .then(|| stand_in(wanted, desired, service, ports))
+            .flatten()
+    };
+    command.iter().map(|word| follow(word, follows)).collect()
+}
+
+/// The file of a mock, whose target may be a service of the environment by its port on the host.
+pub(super) fn file<'a>(
+    file: &'a File,
+    desired: &Desired,
+    service: &Service,
+    ports: &PortMap,
+) -> Cow<'a, File> {
+    let moved = file.target.as_ref().and_then(|target| {
+        let now = text(target, desired, service, ports);
+        (now != *target).then_some(now)
+    });
+    let config = moved.and_then(|target| {
+        let mut config = MockConfig::parse(file.text.as_bytes()).ok()?;
+        config.mock.target = Some(target);
+        Some(config)
+    });
+    match config {
+        None => Cow::Borrowed(file),
+        Some(config) => Cow::Owned(File {
+            text: config.to_json(),
+            ..file.clone()
+        }),
+    }
+}
+
+/// Rewrites `localhost:PORT` and its like where another port stands in for PORT.
+fn follow(text: &str, mut stand_in: impl FnMut(&str, u16) -> Option<u16>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, host)) = LOCAL
+        .iter()
+        .chain([&HOST])
+        .filter_map(|host| rest.find(host).map(|at| (at, *host)))
+        .min()
+    {
+        let after = at + host.len();
+        out.push_str(&rest[..after]);
+        rest = &rest[after..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number = rest[..digits].parse::<u16>().ok();
+        match number.and_then(|wanted| stand_in(host, wanted)) {
+            Some(actual) => out.push_str(&actual.to_string()),
+            None => out.push_str(&rest[..digits]),
+        }
+        rest = &rest[digits..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The port that stands in for a wanted one: the service's own first; none where somebody here still holds it.
+fn stand_in(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
+    let assigned = |of: &Service| {
+        of.ports
+            .iter()
+            .find(|port| port.wanted == Some(wanted))
+            .and_then(|port| {
+                let container = HostPort {
+                    number: port.container,
+                    protocol: port.protocol,
+                };
+                ports
+                    .get(&PortKey {
+                        service: of.name.clone(),
+                        container,
+                    })
+                    .copied()
+            })
+    };
+    if let Some(own) = assigned(service) {
+        return Some(own);
+    }
+    if ports.values().any(|host| *host == wanted) {
+        return None;
+    }
+    desired.services.values().find_map(assigned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::admit::{SpecSite, admit};
+    use crate::ident::{Protocol, ServiceName};
+
+    fn shop() -> (Desired, PortMap) {
+        let text = r#"
+project: {name: shop}
+services:
+  api: {image: "api:1", container: {name: shop-api, ports: ["8081:80"]}}
+  web:
+    image: "web:1"
+    container:
+      name: shop-web
+      ports: ["8080:8080"]
+      healthcheck:
+        type: exec
+        command: ["probe", "http://localhost:8080/", "http://127.0.0.1:8081/", "host.docker.internal:8080", "localhost:5432"]
+mocks:
+  away: {port: 9100, mode: record, openapi: ./a.yaml, target: "http://host.docker.internal:8081/v1"}
+  far: {port: 9101, mode: record, openapi: ./a.yaml, target: "http://example.org:8081/"}
+"#;
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let site = SpecSite {
+            directory: "/specs".to_owned(),
+            ..SpecSite::default()
+        };
+        let admission = admit(&written, &site);
+        let desired = admission
+            .desired
+            .unwrap_or_else(|| panic!("{:?}", admission.complaints));
+        let ports = [("api", 80, 20_081), ("web", 8080, 20_080)].map(|(service, number, host)| {
+            let container = HostPort {
+                number,
+                protocol: Protocol::Tcp,
+            };
+            let service = ServiceName::new(service).unwrap();
+            (PortKey { service, container }, host)
+        });
+        (desired, ports.into())
+    }
+
+    fn of<'a>(desired: &'a Desired, name: &str) -> &'a Service {
+        &desired.services[&ServiceName::new(name).unwrap()]
+    }
+
+    #[test]
+    fn what_an_exec_probe_names_of_the_host_moves_and_what_is_inside_its_container_does_not() {
+        let (desired, ports) = shop();
+        let web = of(&desired, "web");
+        let Some(crate::desired::ProbeKind::Exec { command }) = web.probe.as_ref().map(|probe| &probe.kind)
+        else {
+            panic!("{:?}", web.probe)
+        };
+        assert_eq!(
+            probe(command, &desired, web, &ports)[1..],
+            [
+                "http://localhost:8080/",
+                "http://127.0.0.1:20081/",
+                "host.docker.internal:20080",
+                "localhost:5432"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mocks_target_moves_with_the_port_that_it_names() {
+        let (desired, ports) = shop();
+        let target = |name: &str, ports: &PortMap| {
+            let mock = of(&desired, name);
+            let file = file(mock.file.as_ref().unwrap(), &desired, mock, ports);
+            let served = MockConfig::parse(file.text.as_bytes()).unwrap();
+            (served.mock.target.unwrap(), file.digest())
+        };
+        let (unmoved, before) = target("away", &PortMap::new());
+        let (moved, after) = target("away", &ports);
+        assert_eq!(unmoved, "http://host.docker.internal:8081/v1");
+        assert_eq!(moved, "http://host.docker.internal:20081/v1");
+        assert_ne!(before, after, "it is put into its container anew");
+        assert_eq!(target("far", &ports).0, "http://example.org:8081/");
+        assert_eq!(of(&desired, "far").file.as_ref().unwrap().target, None);
+    }
+}

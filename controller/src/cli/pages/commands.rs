@@ -1,0 +1,134 @@
+//! The tables of `docs/cli.md` are the commands that there are, with the flags that they take.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use clap::{Arg, Command, CommandFactory as _};
+
+use super::Cli;
+
+const BEGIN: &str = "<!-- begin: all flags; `UPDATE=1 cargo test -p argus pages` writes this -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// Where the page lies.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+
+/// Every command that is shown and carries something out, by its words.
+fn commands() -> Vec<(String, Command)> {
+    fn add(command: &Command, words: &str, all: &mut Vec<(String, Command)>) {
+        let below = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let below: Vec<_> = below.filter(|it| it.get_name() != "help").collect();
+        if below.is_empty() {
+            all.push((words.to_owned(), command.clone()));
+        }
+        for command in below {
+            add(
+                command,
+                format!("{words} {}", command.get_name()).trim_start(),
+                all,
+            );
+        }
+    }
+    let mut all = Vec::new();
+    add(&Cli::command(), "", &mut all);
+    all
+}
+
+/// What is flagged, without what every command has.
+fn flags(command: &Command) -> Vec<&Arg> {
+    let shown = command.get_arguments().filter(|it| !it.is_hide_set());
+    shown
+        .filter(|it| {
+            it.get_long()
+                .is_some_and(|long| !["help", "version"].contains(&long))
+        })
+        .collect()
+}
+
+/// As it is typed, with the name of its value.
+fn typed(flag: &Arg) -> String {
+    let long = flag.get_long().unwrap_or_default();
+    let short = flag
+        .get_short()
+        .map(|short| format!("-{short}, "))
+        .unwrap_or_default();
+    // A value that may be left out mostly is.
+    let needed = flag.get_num_args().is_none_or(|many| many.min_values() > 0);
+    let value = flag
+        .get_value_names()
+        .filter(|_| needed && flag.get_action().takes_values());
+    let value = value
+        .and_then(|names| names.first())
+        .map(|name| format!(" {name}"));
+    format!("`{short}--{long}{}`", value.unwrap_or_default())
+}
+
+/// The rows of the table of commands: what each begins with, and what it says.
+fn rows(page: &str) -> BTreeMap<String, String> {
+    let (_, table) = page.split_once("| command | does |\n|---|---|\n").unwrap();
+    let rows = table.lines().map_while(|line| line.strip_prefix("| `argus "));
+    let is_verb = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_lowercase());
+    rows.map(|row| {
+        let (call, _) = row.split_once('`').unwrap();
+        let verb: Vec<&str> = call.split(' ').take_while(is_verb).collect();
+        (verb.join(" "), row.to_owned())
+    })
+    .collect()
+}
+
+#[test]
+fn every_command_has_its_row_and_every_row_is_of_a_command() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let told: BTreeSet<String> = rows(&page).into_keys().collect();
+    let ours: BTreeSet<String> = commands().into_iter().map(|(words, _)| words).collect();
+    assert_eq!(told, ours);
+}
+
+#[test]
+fn every_flag_that_a_row_names_is_one_of_its_command() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let ours: BTreeMap<String, Command> = commands().into_iter().collect();
+    let (mut named, whole) = (0, Cli::command());
+    for (verb, row) in rows(&page) {
+        let all = flags(&ours[&verb]).into_iter().chain(flags(&whole));
+        let known: Vec<_> = all.filter_map(Arg::get_long).collect();
+        for call in row.split('`').step_by(2) {
+            let Some(flag) = call.strip_prefix("--") else {
+                continue;
+            };
+            let flag = flag.split([' ', '=']).next().unwrap_or_default();
+            assert!(
+                known.contains(&flag),
+                "`argus {verb}` has no `--{flag}`: {known:?}"
+            );
+            named += 1;
+        }
+    }
+    assert!(named >= 20, "{named} flags in rows");
+}
+
+#[test]
+fn the_page_has_all_flags_of_every_command_and_no_others() {
+    let row = |words: &str, flags: Vec<&Arg>| {
+        let typed: Vec<_> = flags.into_iter().map(typed).collect();
+        (!typed.is_empty()).then(|| format!("| {words} | {} |\n", typed.join(", ")))
+    };
+    let whole = Cli::command();
+    let mut wanted = "\n| command | flags |\n|---|---|\n".to_owned();
+    wanted.extend(row("all", flags(&whole)));
+    for (words, command) in commands() {
+        wanted.extend(row(&format!("`argus {words}`"), flags(&command)));
+    }
+    wanted.push('\n');
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (head, rest) = page.split_once(BEGIN).unwrap();
+    let (found, tail) = rest.split_once(END).unwrap();
+    if found == wanted {
+        return;
+    }
+    assert!(
+        std::env::var_os("UPDATE").is_some(),
+        "docs/cli.md does not have the flags that there are; hint: UPDATE=1 cargo test -p argus pages"
+    );
+    std::fs::write(Path::new(PAGE), format!("{head}{BEGIN}{wanted}{END}{tail}")).unwrap();
+}

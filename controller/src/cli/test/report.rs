@@ -1,0 +1,306 @@
+//! What came of the suites, for people and for programs.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use argus_core::memory::Blame;
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::PortMapping;
+use argus_reconciler::TestReport;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::output;
+
+/// What came of a run.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    pub(super) environment: String,
+    /// The revision that was Ready when it began.
+    pub(super) revision: Option<String>,
+    /// Where its ports were.
+    pub(super) port_mappings: Vec<PortMapping>,
+    pub(super) suites: Vec<Outcome>,
+}
+
+/// What came of a suite.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Outcome {
+    pub(super) name: String,
+    pub(super) result: Verdict,
+    /// It passed, and not at once, although nothing disturbed it.
+    pub(super) flaky: bool,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    pub(super) attempts: Vec<Attempt>,
+}
+
+/// What came of a suite, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Verdict {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// One attempt.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Attempt {
+    /// None: a signal ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) signal: Option<i32>,
+    /// It took longer than its lease, and was ended.
+    pub(super) timed_out: bool,
+    #[serde(rename = "durationMs", serialize_with = "milliseconds")]
+    pub(super) duration: Duration,
+    /// What happened to services meanwhile; none: the controller went away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) during: Option<TestReport>,
+    /// The end of what it wrote.
+    #[serde(skip)]
+    pub(super) tails: (String, String),
+}
+
+fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u128(took.as_millis())
+}
+
+impl Attempt {
+    pub(super) fn passed(&self) -> bool {
+        self.exit_code == Some(0) && !self.timed_out
+    }
+
+    /// Whether a service failed meanwhile that was not its own doing.
+    pub(super) fn was_disturbed(&self) -> bool {
+        let found = self.during.iter().flat_map(|during| &during.disturbances);
+        found.into_iter().any(|found| found.blame == Blame::Infra)
+    }
+
+    fn ended(&self) -> String {
+        match (self.timed_out, self.exit_code, self.signal) {
+            (true, _, _) => "took too long".to_owned(),
+            (false, Some(code), _) => format!("exit code {code}"),
+            (false, None, Some(signal)) => format!("signal {signal}"),
+            (false, None, None) => "no exit code".to_owned(),
+        }
+    }
+}
+
+impl Outcome {
+    /// A suite that is not run.
+    pub(super) fn skipped(name: &str, reason: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            result: Verdict::Skipped,
+            flaky: false,
+            reason: Some(reason),
+            attempts: Vec::new(),
+        }
+    }
+
+    pub(super) fn of(name: String, attempts: Vec<Attempt>) -> Self {
+        let passed = attempts.last().is_some_and(Attempt::passed);
+        let own = attempts.iter().filter(|attempt| !attempt.was_disturbed());
+        Self {
+            name,
+            result: if passed { Verdict::Passed } else { Verdict::Failed },
+            flaky: passed && own.into_iter().any(|attempt| !attempt.passed()),
+            reason: None,
+            attempts,
+        }
+    }
+
+    fn restarts(&self) -> usize {
+        let during = self.attempts.iter().filter_map(|attempt| attempt.during.as_ref());
+        during.map(|during| during.restarts_during_run).sum()
+    }
+}
+
+impl Report {
+    /// A line a suite, and one for each service that failed meanwhile.
+    pub(super) fn told(&self) -> String {
+        let mut text = String::new();
+        for suite in &self.suites {
+            let took: Duration = suite.attempts.iter().map(|attempt| attempt.duration).sum();
+            let took = format!("{:.1} s", took.as_secs_f64());
+            let tries = output::count(suite.attempts.len(), "attempt");
+            let ended = suite.attempts.last().map(Attempt::ended).unwrap_or_default();
+            // A string takes whatever is written.
+            let _ = match suite.result {
+                Verdict::Passed if suite.flaky => {
+                    writeln!(
+                        text,
+                        "{} {} after {tries}, {took}",
+                        output::yellow("flaky"),
+                        suite.name
+                    )
+                }
+                Verdict::Passed => writeln!(text, "{} {} in {took}", output::green("passed"), suite.name),
+                Verdict::Failed => writeln!(
+                    text,
+                    "{} {}: {ended}, {tries}, {took}",
+                    output::red("failed"),
+                    suite.name
+                ),
+                Verdict::Skipped => writeln!(
+                    text,
+                    "{} {}: {}",
+                    output::yellow("skipped"),
+                    suite.name,
+                    suite.reason.as_deref().unwrap_or_default()
+                ),
+            };
+            for during in suite
+                .attempts
+                .iter()
+                .filter_map(|attempt| attempt.during.as_ref())
+            {
+                text.push_str(&super::disturbances(during));
+            }
+        }
+        text
+    }
+
+    /// The error for what failed, with the end of what the last one wrote.
+    pub(super) fn error(&self) -> Option<StructuredError> {
+        let failed: Vec<_> = self
+            .suites
+            .iter()
+            .filter(|suite| suite.result == Verdict::Failed)
+            .collect();
+        let last = failed.last()?.attempts.last()?;
+        let names: Vec<_> = failed.iter().map(|suite| format!("`{}`", suite.name)).collect();
+        let ran = self
+            .suites
+            .iter()
+            .filter(|suite| suite.result != Verdict::Skipped);
+        let restarts: usize = self.suites.iter().map(Outcome::restarts).sum();
+        let message = format!(
+            "{} of {} failed on `{}`: {} ({})",
+            failed.len(),
+            output::count(ran.count(), "suite"),
+            self.environment,
+            names.join(", "),
+            last.ended(),
+        );
+        let error = StructuredError::new(Code::TestsFailed, message)
+            .environment(&self.environment)
+            .details(json!({
+                "suites": self.suites, "restartsDuringRun": restarts, "portMappings": self.port_mappings,
+            }))
+            .tails(&last.tails.0, &last.tails.1);
+        let error = match last.exit_code {
+            Some(code) => error.exit_code(code.into()),
+            None => error,
+        };
+        let error = match &self.revision {
+            Some(revision) => error.revision(revision),
+            None => error,
+        };
+        let during = failed.iter().flat_map(|suite| &suite.attempts);
+        let shaken = during
+            .filter_map(|attempt| attempt.during.as_ref())
+            .find_map(|during| during.disturbances.first());
+        Some(match shaken {
+            Some(found) => error.service(found.service.to_string()),
+            None => error,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use argus_core::ident::{EnvName, ServiceName};
+    use argus_core::memory::Disturbance;
+    use argus_core::time::Timestamp;
+
+    use super::*;
+
+    /// An attempt that ended with a code, with or without a failure of infrastructure meanwhile.
+    pub(in crate::cli::test) fn attempt(code: i32, disturbed: bool) -> Attempt {
+        let disturbances = if disturbed {
+            vec![Disturbance {
+                case: "smoke".to_owned(),
+                service: ServiceName::new("db").unwrap(),
+                number: 1,
+                at: Timestamp(0),
+                blame: Blame::Infra,
+            }]
+        } else {
+            Vec::new()
+        };
+        Attempt {
+            exit_code: Some(code),
+            signal: None,
+            timed_out: false,
+            duration: Duration::from_millis(1_500),
+            during: Some(TestReport {
+                environment: EnvName::new("shop").unwrap(),
+                case: "smoke".to_owned(),
+                began: String::new(),
+                ended: String::new(),
+                ran_out: None,
+                restarts_during_run: disturbances.len(),
+                disturbances,
+            }),
+            tails: (String::new(), "assertion failed".to_owned()),
+        }
+    }
+
+    fn report(suites: Vec<Outcome>) -> Report {
+        Report {
+            environment: "shop".to_owned(),
+            revision: Some("abc".to_owned()),
+            port_mappings: Vec::new(),
+            suites,
+        }
+    }
+
+    #[test]
+    fn what_passed_at_last_is_flaky_unless_something_disturbed_it() {
+        let of = |attempts: &[Attempt]| {
+            let outcome = Outcome::of("smoke".to_owned(), attempts.to_vec());
+            (outcome.result, outcome.flaky)
+        };
+        assert_eq!(of(&[attempt(0, false)]), (Verdict::Passed, false));
+        assert_eq!(
+            of(&[attempt(1, false), attempt(0, false)]),
+            (Verdict::Passed, true)
+        );
+        assert_eq!(
+            of(&[attempt(1, true), attempt(0, false)]),
+            (Verdict::Passed, false)
+        );
+        assert_eq!(of(&[attempt(1, false)]), (Verdict::Failed, false));
+        assert_eq!(of(&[]), (Verdict::Failed, false));
+    }
+
+    #[test]
+    fn what_failed_is_one_error_with_the_end_of_its_output() {
+        let good = Outcome::of("unit".to_owned(), vec![attempt(0, false)]);
+        assert!(report(vec![good]).error().is_none());
+        let failing = report(vec![
+            Outcome::of("unit".to_owned(), vec![attempt(0, false)]),
+            Outcome::of("smoke".to_owned(), vec![attempt(3, true), attempt(3, false)]),
+            Outcome::skipped("old", "it has no `command`".to_owned()),
+        ]);
+        let error = failing.error().unwrap();
+        assert_eq!(error.code, Code::TestsFailed);
+        assert_eq!(
+            error.message,
+            "1 of 2 suites failed on `shop`: `smoke` (exit code 3)"
+        );
+        assert_eq!(error.exit_code, Some(3));
+        assert_eq!(error.stderr_tail.as_deref(), Some("assertion failed"));
+        assert_eq!(error.revision.as_deref(), Some("abc"));
+        assert_eq!(error.service.as_deref(), Some("db"));
+        assert_eq!(error.details["restartsDuringRun"], 1);
+    }
+}

@@ -1,0 +1,322 @@
+//! `argus test run`: suites against a Ready environment, each attempt under a lease, and what came of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use argus_core::secrets::Secrets;
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::EnvironmentStatus;
+use argus_crds::suite::{TestRetry, Tests};
+use argus_reconciler::Command;
+use argus_reconciler::shutdown::Signals;
+use argus_reconciler::state::StateDir;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use super::child::{self, Output};
+use super::report::{Attempt, Outcome, Report, Verdict};
+use super::suite::{self, Case, again};
+use crate::cli::output::{self, Format};
+use crate::cli::wait::{Goal, until};
+use crate::cli::{logs, status, tell};
+use crate::exit::{Exit, Failure};
+use crate::files;
+use crate::settings::{Options, Settings, SpecOptions};
+
+/// A lease outlives its command by as much, so that the command's end is what ends it.
+const SPARE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Environment
+    environment: String,
+    /// Only these suites of its file
+    #[arg(long = "suite", value_name = "ID", conflicts_with = "command")]
+    suites: Vec<String>,
+    /// How long to wait until the environment is ready
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = crate::settings::span)]
+    timeout: Duration,
+    /// How long an attempt may take; then it is ended
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::span)]
+    ttl: Duration,
+    /// Who runs it, for others who want the environment
+    #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
+    holder: Option<String>,
+    /// What COMMAND is called in the report [default: its first word]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    case: Option<String>,
+    /// Run this in the current folder, in place of the suites of the file
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Format of the report; for programs, what the tests write goes to stderr
+    #[arg(short, long, value_enum)]
+    pub(super) output: Option<Format>,
+}
+
+impl Run {
+    pub(super) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+        let settings = Settings::resolve(options, &SpecOptions::default())?;
+        let state = StateDir::at(settings.state);
+        status::named(&self.environment)?;
+        crate::cli::block_on(async {
+            let signals =
+                Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
+            let stop = CancellationToken::new();
+            tokio::select! {
+                ended = self.all(&state, &stop) => ended,
+                () = signals.second(stop.clone()) => Ok(Exit::Interrupted),
+            }
+        })
+    }
+
+    async fn all(&self, state: &StateDir, stop: &CancellationToken) -> Result<Exit, Failure> {
+        let Some(began) = self.ready(state, stop).await? else {
+            return Ok(Exit::Interrupted);
+        };
+        let (mut cases, mut suites) = (Vec::new(), Vec::new());
+        for chosen in self.chosen(state, &began).await? {
+            match chosen {
+                Ok(case) => cases.push(case),
+                Err(skipped) => suites.push(skipped),
+            }
+        }
+        if cases.is_empty() {
+            let why: Vec<_> = suites
+                .iter()
+                .map(|suite| {
+                    format!(
+                        "`{}`: {}",
+                        suite.name,
+                        suite.reason.as_deref().unwrap_or_default()
+                    )
+                })
+                .collect();
+            let message = format!(
+                "`{}` has no suite that can be run: {}",
+                self.environment,
+                why.join("; ")
+            );
+            return Err(Failure::of(Code::PrereqMissing, message)
+                .hint(format!("argus test run {} -- COMMAND", self.environment)));
+        }
+        for case in cases {
+            match self.outcome(state, &case, stop).await? {
+                Some(outcome) => suites.push(outcome),
+                None => return Ok(Exit::Interrupted),
+            }
+        }
+        let report = Report {
+            environment: self.environment.clone(),
+            revision: began.observed_revision,
+            port_mappings: began.port_mappings,
+            suites,
+        };
+        self.show(&report)?;
+        match report.error() {
+            None => Ok(Exit::Done),
+            Some(error) => Err(Failure::new(self.told(state, error).await)),
+        }
+    }
+
+    /// All attempts at a case; `None`: stopped.
+    async fn outcome(
+        &self,
+        state: &StateDir,
+        case: &Case,
+        stop: &CancellationToken,
+    ) -> Result<Option<Outcome>, Failure> {
+        let mut attempts = Vec::new();
+        loop {
+            if self.ready(state, stop).await?.is_none() {
+                return Ok(None);
+            }
+            attempts.push(self.attempt(state, case, stop).await?);
+            if stop.is_cancelled() {
+                return Ok(None);
+            }
+            let Some(delay) = again(&attempts, &case.retry) else {
+                return Ok(Some(Outcome::of(case.name.clone(), attempts)));
+            };
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = stop.cancelled() => return Ok(None),
+            }
+        }
+    }
+
+    /// One attempt under a lease; the lease ends with it, however it ends.
+    async fn attempt(
+        &self,
+        state: &StateDir,
+        case: &Case,
+        stop: &CancellationToken,
+    ) -> Result<Attempt, Failure> {
+        let environment = status::named(&self.environment)?;
+        let begin = Command::BeginTest {
+            environment: environment.clone(),
+            case: case.name.clone(),
+            ttl: self.ttl + SPARE,
+            holder: self.holder.clone(),
+            purpose: None,
+        };
+        tell::tell(state, &begin).await.map_err(tell::failure)?;
+        let variables = variables(state, &self.environment).await?;
+        let output = if self.is_for_programs() {
+            Output::Aside
+        } else {
+            Output::AsWritten
+        };
+        let ran = child::run(case, &variables, self.ttl, output, stop).await;
+        let end = Command::EndTest {
+            environment,
+            case: case.name.clone(),
+        };
+        let during = match tell::tell(state, &end).await {
+            Ok(taken) => super::report(&taken),
+            Err(error) => {
+                let error = tell::failure(error);
+                output::note(&format!(
+                    "note: what happened meanwhile is not known: {}",
+                    error.message()
+                ));
+                None
+            }
+        };
+        match ran {
+            Ok(attempt) => Ok(Attempt { during, ..attempt }),
+            Err(error) => {
+                let program = case.words.first().map_or("", String::as_str);
+                let message = format!("cannot start `{program}` in `{}`: {error}", case.folder.display());
+                Err(Failure::of(Code::PrereqMissing, message)
+                    .hint("install it, or name in the suite's `command` what runs it"))
+            }
+        }
+    }
+
+    /// Waits until the environment is Ready; `None`: stopped.
+    async fn ready(
+        &self,
+        state: &StateDir,
+        stop: &CancellationToken,
+    ) -> Result<Option<EnvironmentStatus>, Failure> {
+        // An edit from just now counts; without a controller there is no lease, so there it is said at once.
+        tell::tell(state, &Command::Sync).await.map_err(tell::failure)?;
+        let names = [self.environment.clone()];
+        tokio::select! {
+            ready = until(state, Some(&names), Goal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
+            () = stop.cancelled() => Ok(None),
+        }
+    }
+
+    /// What is to be run, in the order of the file.
+    async fn chosen(
+        &self,
+        state: &StateDir,
+        status: &EnvironmentStatus,
+    ) -> Result<Vec<Result<Case, Outcome>>, Failure> {
+        if let Some(program) = self.command.first() {
+            let folder =
+                std::env::current_dir().map_err(|error| Failure::fault("cannot tell the folder", &error))?;
+            let name = self.case.clone();
+            let case = Case {
+                name: name.unwrap_or_else(|| {
+                    Path::new(program)
+                        .file_name()
+                        .map_or_else(|| program.clone(), |name| name.to_string_lossy().into_owned())
+                }),
+                words: self.command.clone(),
+                folder,
+                retry: TestRetry::default(),
+            };
+            return Ok(vec![Ok(case)]);
+        }
+        let (there, named) = (state.clone(), status.spec_path.clone());
+        let (file, tests) = files::read(move || {
+            let specs = status::controller(&there)?.map(|controller| controller.specs);
+            let path = PathBuf::from(specs.unwrap_or_default()).join(named);
+            tests(&path).map(|tests| (path, tests))
+        })
+        .await?;
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let known: Vec<_> = tests.suites.iter().map(suite::id).collect();
+        if known.is_empty() {
+            let message = format!("`{}` has no suites under `tests`", file.display());
+            return Err(Failure::of(Code::PrereqMissing, message)
+                .hint(format!("argus test run {} -- COMMAND", self.environment)));
+        }
+        if let Some(unknown) = self.suites.iter().find(|id| !known.contains(&id.as_str())) {
+            let message = format!("`{}` has no suite `{unknown}`", self.environment);
+            return Err(Failure::usage(message).hint(status::listed(&known)));
+        }
+        let chosen = |id: &str| self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == id);
+        let all = tests.suites.iter().filter(|it| chosen(suite::id(it)));
+        Ok(all
+            .map(|it| suite::case(it, &tests, folder).map_err(|why| Outcome::skipped(suite::id(it), why)))
+            .collect())
+    }
+
+    fn show(&self, report: &Report) -> Result<(), Failure> {
+        match self.output {
+            Some(Format::Json) => output::json(report),
+            Some(Format::Yaml) => output::yaml(report),
+            Some(Format::Name) => {
+                let ran = report
+                    .suites
+                    .iter()
+                    .filter(|suite| suite.result != Verdict::Skipped);
+                output::data(&output::lines(ran.map(|suite| suite.name.as_str())))
+            }
+            Some(Format::Table | Format::Wide) | None => output::data(&report.told()),
+        }
+    }
+
+    /// The error without the secrets that tests may have written.
+    async fn told(&self, state: &StateDir, error: StructuredError) -> StructuredError {
+        let (there, env) = (state.clone(), self.environment.clone());
+        let read = files::read(move || Ok(logs::secrets(&there, &env))).await;
+        let secrets: Secrets = read.unwrap_or_default();
+        let shown = |tail: Option<String>| secrets.redacted(&tail.unwrap_or_default());
+        let (out, err) = (shown(error.stdout_tail.clone()), shown(error.stderr_tail.clone()));
+        error.tails(&out, &err)
+    }
+
+    fn is_for_programs(&self) -> bool {
+        matches!(self.output, Some(Format::Json | Format::Yaml | Format::Name))
+    }
+}
+
+/// The suites of a file, whatever else is wrong with it.
+fn tests(path: &Path) -> Result<Tests, Failure> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::fault(&format!("cannot read `{}`", path.display()), &error))?;
+    let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
+    match read.spec {
+        Some(spec) => Ok(spec.tests.unwrap_or_default()),
+        None => Err(
+            Failure::of(Code::SpecInvalid, format!("`{}` cannot be read", path.display()))
+                .hint(format!("argus validate {}", path.display())),
+        ),
+    }
+}
+
+/// What tests are told: where everything is, as in `environments/ENV.env`, and the environment's name.
+async fn variables(state: &StateDir, env: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let path = state.environments().join(format!("{env}.env"));
+    let text = files::read(move || match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(text),
+        // An environment without ports has none.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(Failure::fault(
+            &format!("cannot read `{}`", path.display()),
+            &error,
+        )),
+    })
+    .await?;
+    let ports = text.lines().filter_map(|line| line.split_once('='));
+    let name = std::iter::once(("ARGUS_ENVIRONMENT", env));
+    Ok(ports
+        .chain(name)
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect())
+}

@@ -1,0 +1,189 @@
+//! What a suite of a file runs, and when a failed attempt is made again.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use argus_crds::suite::{RetryBackoff, Runner, Suite, TestRetry, Tests};
+
+use super::report::Attempt;
+
+/// Something to run under a lease of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Case {
+    /// Name of the lease.
+    pub(super) name: String,
+    /// Program and arguments.
+    pub(super) words: Vec<String>,
+    /// Where it runs.
+    pub(super) folder: PathBuf,
+    pub(super) retry: TestRetry,
+}
+
+/// The name by which a suite is chosen.
+pub(super) fn id(suite: &Suite) -> &str {
+    suite.id.as_deref().unwrap_or(&suite.name)
+}
+
+/// What a suite runs in the folder of its file; why it cannot be run.
+pub(super) fn case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, String> {
+    let Suite {
+        name: _,
+        id: _,
+        file,
+        runner,
+        command,
+        config,
+        retry,
+        parallel: _,
+        concurrency: _,
+    } = suite;
+    let tool = |start: &[&str], option: &str| -> Vec<String> {
+        let config = config.iter().flat_map(|config| [option, config.as_str()]);
+        let all = start.iter().copied().chain(config).chain(file.as_deref());
+        all.map(str::to_owned).collect()
+    };
+    let words = match (runner, command) {
+        (Runner::Yaml, _) => {
+            return Err("the runner `yaml` belongs to the Node tool and is not built in".to_owned());
+        }
+        (
+            Runner::Shell | Runner::Exec | Runner::Vitest | Runner::Pytest | Runner::Playwright,
+            Some(command),
+        ) => {
+            vec!["sh".to_owned(), "-c".to_owned(), command.clone()]
+        }
+        (Runner::Shell | Runner::Exec, None) => return Err("it has no `command`".to_owned()),
+        (Runner::Vitest, None) => tool(&["npx", "vitest", "run"], "--config"),
+        (Runner::Pytest, None) => tool(&["pytest"], "-c"),
+        (Runner::Playwright, None) => tool(&["npx", "playwright", "test"], "--config"),
+    };
+    Ok(Case {
+        name: id(suite).to_owned(),
+        words,
+        folder: folder.to_owned(),
+        retry: retry.or(tests.retry).unwrap_or_default(),
+    })
+}
+
+/// How long to wait before the next attempt; `None`: it passed, or enough were made.
+///
+/// One attempt during which infrastructure failed a service is made again without being counted: it says nothing of the tests.
+pub(super) fn again(attempts: &[Attempt], retry: &TestRetry) -> Option<Duration> {
+    let last = attempts.last()?;
+    let excused = attempts.iter().position(Attempt::was_disturbed);
+    let counted = attempts.len() - usize::from(excused.is_some());
+    if last.passed() {
+        return None;
+    }
+    if excused == Some(attempts.len() - 1) {
+        return Some(Duration::ZERO);
+    }
+    let most = usize::try_from(retry.max_attempts).unwrap_or(usize::MAX);
+    if counted >= most {
+        return None;
+    }
+    let delay = retry.delay.get();
+    let steps = i32::try_from(counted).unwrap_or(i32::MAX);
+    let factor = match retry.backoff {
+        RetryBackoff::Linear => f64::from(steps),
+        RetryBackoff::Exponential => retry.backoff_multiplier.powi(steps - 1),
+    };
+    let seconds = (delay.as_secs_f64() * factor).min(LONGEST.as_secs_f64());
+    Some(Duration::from_secs_f64(seconds))
+}
+
+/// No delay between attempts is longer.
+const LONGEST: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::quantity::HumanDuration;
+
+    use super::*;
+    use crate::cli::test::report::tests::attempt;
+
+    fn tests(text: &str) -> Tests {
+        let text = format!(
+            "version: \"1\"\nproject: {{ name: shop }}\nservice: {{ image: a, container: {{ name: a }} }}\n{text}"
+        );
+        let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
+        read.spec
+            .unwrap_or_else(|| panic!("{:?}", read.complaints))
+            .tests
+            .unwrap()
+    }
+
+    #[test]
+    fn a_suite_runs_its_command_in_a_shell_or_its_runner_with_file_and_configuration() {
+        let tests = tests(
+            "tests:
+  retry: { maxAttempts: 2 }
+  suites:
+    - { name: Smoke, id: smoke, runner: shell, command: 'test -n \"$A\"' }
+    - { name: unit, runner: pytest, file: tests/unit, config: pytest.ini, retry: { maxAttempts: 3 } }
+    - { name: pages, runner: playwright, file: pages }
+    - { name: web, runner: vitest }
+    - { name: own, runner: vitest, command: make check }
+    - { name: nothing, runner: exec }
+    - { name: listed, file: listed.yaml }
+",
+        );
+        let told: Vec<_> = tests
+            .suites
+            .iter()
+            .map(|suite| match case(suite, &tests, Path::new("/spec")) {
+                Ok(case) => format!("{} {:?} {}", case.name, case.words, case.retry.max_attempts),
+                Err(why) => format!("{}: {why}", id(suite)),
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                r#"smoke ["sh", "-c", "test -n \"$A\""] 2"#,
+                r#"unit ["pytest", "-c", "pytest.ini", "tests/unit"] 3"#,
+                r#"pages ["npx", "playwright", "test", "pages"] 2"#,
+                r#"web ["npx", "vitest", "run"] 2"#,
+                r#"own ["sh", "-c", "make check"] 2"#,
+                "nothing: it has no `command`",
+                "listed: the runner `yaml` belongs to the Node tool and is not built in",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_failed_is_tried_as_often_as_the_file_says_and_once_more_for_a_disturbance() {
+        let retry = |max_attempts, backoff| TestRetry {
+            max_attempts,
+            delay: HumanDuration::from_secs(2),
+            backoff,
+            backoff_multiplier: 3.0,
+        };
+        let (bad, good, shaken) = (attempt(1, false), attempt(0, false), attempt(1, true));
+        let seconds = |attempts: &[&Attempt], retry: TestRetry| {
+            let attempts: Vec<_> = attempts.iter().map(|attempt| (*attempt).clone()).collect();
+            again(&attempts, &retry).map(|delay| delay.as_secs())
+        };
+        let linear = |most| retry(most, RetryBackoff::Linear);
+        let exponential = |most| retry(most, RetryBackoff::Exponential);
+        assert_eq!(seconds(&[], linear(3)), None);
+        assert_eq!(seconds(&[&good], linear(3)), None);
+        assert_eq!(seconds(&[&bad], linear(1)), None);
+        assert_eq!(seconds(&[&bad], linear(3)), Some(2));
+        assert_eq!(seconds(&[&bad, &bad], linear(3)), Some(4));
+        assert_eq!(seconds(&[&bad, &bad, &bad], linear(3)), None);
+        assert_eq!(seconds(&[&bad], exponential(3)), Some(2));
+        assert_eq!(seconds(&[&bad, &bad], exponential(3)), Some(6));
+        assert_eq!(seconds(&[&bad, &good], linear(3)), None);
+        // One disturbance is not the tests' fault; a second one is no excuse any more.
+        assert_eq!(seconds(&[&shaken], linear(1)), Some(0));
+        assert_eq!(seconds(&[&shaken, &bad], linear(1)), None);
+        assert_eq!(seconds(&[&shaken, &shaken], linear(1)), None);
+        assert_eq!(seconds(&[&shaken, &bad], linear(2)), Some(2));
+        let far = retry(10, RetryBackoff::Exponential);
+        let far = TestRetry {
+            backoff_multiplier: 100.0,
+            ..far
+        };
+        assert_eq!(seconds(&[&bad; 9], far), Some(600));
+    }
+}

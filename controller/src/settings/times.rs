@@ -1,0 +1,206 @@
+//! How long things may take, and when the engine is left alone: by flags, variables or the settings file, within bounds.
+
+use std::time::Duration;
+
+use argus_core::memory::breaker::Settings as Breaker;
+use argus_reconciler::Deadlines;
+use clap::Args;
+
+use super::span;
+
+/// Options of who runs a controller.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TimeOptions {
+    /// Deadline of calls that an engine answers at once, at most 60s [default: 10s]
+    #[arg(long, env = "ARGUS_TIMEOUT_QUICK", value_name = "TIME", value_parser = quick)]
+    timeout_quick: Option<Duration>,
+    /// Deadline of calls that take their time; of pulls and builds, how long they may make no progress [default: 120s]
+    #[arg(long, env = "ARGUS_TIMEOUT_HEAVY", value_name = "TIME", value_parser = bounded)]
+    timeout_heavy: Option<Duration>,
+    /// How long a stop waits for the calls in flight [default: 30s]
+    #[arg(long, env = "ARGUS_STOP_GRACE", value_name = "TIME", value_parser = bounded)]
+    stop_grace: Option<Duration>,
+    /// After how many failed calls in a row the engine is left alone [default: 5]
+    #[arg(long, env = "ARGUS_BREAKER_THRESHOLD", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    breaker_threshold: Option<u32>,
+    /// For how long it is, the first time [default: 30s]
+    #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = cooldown)]
+    breaker_cooldown: Option<Duration>,
+    /// After how long without a renewal other controllers call this one dead
+    #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = lease, hide = true)]
+    lease_ttl: Option<Duration>,
+}
+
+/// The same in the settings file, as written.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TimesOfFile {
+    pub(super) timeout_quick: Option<String>,
+    pub(super) timeout_heavy: Option<String>,
+    pub(super) stop_grace: Option<String>,
+    pub(super) breaker_threshold: Option<u32>,
+    pub(super) breaker_cooldown: Option<String>,
+}
+
+/// What holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) deadlines: Deadlines,
+    pub(crate) stop_grace: Duration,
+    pub(crate) breaker: Breaker,
+    pub(crate) lease_ttl: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            deadlines: Deadlines::default(),
+            stop_grace: Duration::from_secs(30),
+            breaker: Breaker::default(),
+            lease_ttl: Duration::from_secs(90),
+        }
+    }
+}
+
+impl TimesOfFile {
+    /// The file's over the defaults; what is out of bounds, in words.
+    pub(super) fn read(&self) -> Result<Times, String> {
+        let usual = Times::default();
+        let threshold = self.breaker_threshold.unwrap_or(usual.breaker.threshold);
+        if !(1..=1000).contains(&threshold) {
+            return Err("`breaker-threshold` must be between 1 and 1000".to_owned());
+        }
+        let span = |name: &str, text: &Option<String>, read: Reader, usual| match text {
+            Some(text) => read(text).map_err(|why| format!("`{name}`: {why}")),
+            None => Ok(usual),
+        };
+        Ok(Times {
+            deadlines: Deadlines {
+                quick: span("timeout-quick", &self.timeout_quick, quick, usual.deadlines.quick)?,
+                heavy: span(
+                    "timeout-heavy",
+                    &self.timeout_heavy,
+                    bounded,
+                    usual.deadlines.heavy,
+                )?,
+            },
+            stop_grace: span("stop-grace", &self.stop_grace, bounded, usual.stop_grace)?,
+            breaker: Breaker {
+                threshold,
+                cooldown: span(
+                    "breaker-cooldown",
+                    &self.breaker_cooldown,
+                    cooldown,
+                    usual.breaker.cooldown,
+                )?,
+            },
+            lease_ttl: usual.lease_ttl,
+        })
+    }
+}
+
+/// Reads a span within its bounds.
+type Reader = fn(&str) -> Result<Duration, String>;
+
+impl Times {
+    /// Flags and variables over what the file says.
+    pub(crate) fn under(self, options: &TimeOptions) -> Self {
+        Self {
+            deadlines: Deadlines {
+                quick: options.timeout_quick.unwrap_or(self.deadlines.quick),
+                heavy: options.timeout_heavy.unwrap_or(self.deadlines.heavy),
+            },
+            stop_grace: options.stop_grace.unwrap_or(self.stop_grace),
+            breaker: Breaker {
+                threshold: options.breaker_threshold.unwrap_or(self.breaker.threshold),
+                cooldown: options.breaker_cooldown.unwrap_or(self.breaker.cooldown),
+            },
+            lease_ttl: options.lease_ttl.unwrap_or(self.lease_ttl),
+        }
+    }
+}
+
+fn bounded(text: &str) -> Result<Duration, String> {
+    // A bare number is taken for seconds: in variables people leave the unit out.
+    let seconds = text.parse().map(Duration::from_secs).ok();
+    let span = seconds.map_or_else(|| span(text), Ok)?;
+    let good = span > Duration::ZERO && span <= Duration::from_secs(24 * 3600);
+    if good {
+        Ok(span)
+    } else {
+        Err("must be more than 0 and at most 24h".to_owned())
+    }
+}
+
+fn lease(text: &str) -> Result<Duration, String> {
+    let span = bounded(text)?;
+    if span >= Duration::from_secs(5) {
+        Ok(span)
+    } else {
+        Err("must be at least 5s: engines date leases to the second".to_owned())
+    }
+}
+
+fn quick(text: &str) -> Result<Duration, String> {
+    at_most(text, Duration::from_secs(60))
+}
+
+/// It doubles up to five minutes.
+fn cooldown(text: &str) -> Result<Duration, String> {
+    at_most(text, Duration::from_secs(300))
+}
+
+fn at_most(text: &str, most: Duration) -> Result<Duration, String> {
+    let span = bounded(text)?;
+    if span <= most {
+        Ok(span)
+    } else {
+        Err(format!("must be at most {}s", most.as_secs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_and_bounds() {
+        assert_eq!(bounded("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(bounded("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(quick("60s"), Ok(Duration::from_secs(60)));
+        for bad in ["0", "25h", "x", "-1s"] {
+            assert!(bounded(bad).is_err(), "{bad}");
+        }
+        assert!(quick("61s").is_err() && cooldown("6m").is_err() && lease("4s").is_err());
+    }
+
+    #[test]
+    fn a_flag_goes_before_the_file_and_what_is_out_of_bounds_is_said() {
+        let file = TimesOfFile {
+            timeout_heavy: Some("5m".to_owned()),
+            breaker_threshold: Some(9),
+            ..TimesOfFile::default()
+        };
+        let read = file.read().unwrap();
+        assert_eq!(read.deadlines.heavy, Duration::from_secs(300));
+        assert_eq!(
+            (read.breaker.threshold, read.stop_grace),
+            (9, Times::default().stop_grace)
+        );
+        let options = TimeOptions {
+            timeout_heavy: Some(Duration::from_secs(7)),
+            ..TimeOptions::default()
+        };
+        assert_eq!(read.under(&options).deadlines.heavy, Duration::from_secs(7));
+        assert_eq!(read.under(&options).breaker.threshold, 9);
+        let bad = TimesOfFile {
+            timeout_quick: Some("2m".to_owned()),
+            ..TimesOfFile::default()
+        };
+        assert_eq!(bad.read().unwrap_err(), "`timeout-quick`: must be at most 60s");
+        let none = TimesOfFile {
+            breaker_threshold: Some(0),
+            ..TimesOfFile::default()
+        };
+        assert!(none.read().unwrap_err().contains("breaker-threshold"));
+    }
+}

@@ -1,0 +1,19 @@
+//! Error codes that nothing else provokes, each by what really raises it, and told whole and alike by every surface.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot look ends with a message"
+)]
+
+#[path = "codes/ask.rs"]
+mod ask;
+#[path = "codes/asked.rs"]
+mod asked;
+#[path = "codes/case.rs"]
+mod case;
+#[path = "codes/engine.rs"]
+mod engine;
+#[path = "codes/files.rs"]
+mod files;
+#[path = "codes/registry.rs"]
+mod registry;

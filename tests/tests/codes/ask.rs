@@ -1,0 +1,78 @@
+//! The same question to each surface.
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+
+use argus_tests::Controller;
+use argus_tests::http::{exchange, request};
+use argus_tests::stage::LIMIT;
+use serde_json::{Value, json};
+
+/// What RFC 9457 adds to an error over HTTP.
+const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
+
+/// What the CLI says in JSON: on stdout, or as an error on stderr.
+pub(crate) fn cli(argus: &Controller<'_>, words: &[&str]) -> Value {
+    let said = argus.cli(&[words, &["-o", "json"]].concat());
+    let out = String::from_utf8_lossy(&said.stdout).into_owned();
+    let err = String::from_utf8_lossy(&said.stderr).into_owned();
+    // Notes stand before it.
+    let told = if out.trim().is_empty() { &err } else { &out };
+    let told = told.find('{').map_or("", |at| &told[at..]);
+    serde_json::from_str(told).unwrap_or_else(|why| panic!("argus {words:?}: {why}: {out}{err}"))
+}
+
+/// What HTTP answers, without what it adds to an error.
+pub(crate) fn http(argus: &Controller<'_>, path: &str) -> Value {
+    sent(argus, "GET", path, "")
+}
+
+/// The same with any method and a body.
+pub(crate) fn sent(argus: &Controller<'_>, method: &str, path: &str, body: &str) -> Value {
+    let socket = argus.state.join("private/argus.sock");
+    let answer =
+        request(&socket, method, path, "application/json", body.as_bytes(), LIMIT).expect("an answer");
+    let mut told = answer.json();
+    let fields = told
+        .as_object_mut()
+        .unwrap_or_else(|| panic!("{path}: {answer:?}"));
+    if !answer.ok() {
+        for name in PROBLEM {
+            fields.remove(name);
+        }
+    }
+    told
+}
+
+/// The structured content of a tool's answer.
+pub(crate) fn mcp(argus: &Controller<'_>, tool: &str, arguments: &Value) -> Value {
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } });
+    let body = call.to_string();
+    let mut stream = UnixStream::connect(argus.state.join("private/argus.sock")).expect("it listens");
+    stream.set_read_timeout(Some(LIMIT)).expect("a socket");
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: argus\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("it takes a head");
+    let answer = exchange(stream, body.as_bytes()).expect("an answer");
+    let told = answer.json()["result"]["structuredContent"].clone();
+    assert!(told.is_object(), "{tool} {arguments}: {answer:?}");
+    told
+}
+
+/// How an environment is, by every surface.
+pub(crate) fn status(argus: &Controller<'_>, env: &str) -> [(&'static str, Value); 4] {
+    let full = mcp(
+        argus,
+        "argus_status",
+        &json!({ "environment": env, "detail": "full" }),
+    );
+    [
+        ("file", argus.status(env)),
+        ("cli", cli(argus, &["get", env])),
+        ("http", http(argus, &format!("/api/v1/environments/{env}"))),
+        ("mcp", full["full"][0].clone()),
+    ]
+}

@@ -1,0 +1,91 @@
+//! An error that has to be told, and what it has to be told with.
+
+use argus_core::time::Timestamp;
+use argus_crds::StructuredError;
+use argus_tests::stage::LIMIT;
+use argus_tests::{Controller, wait};
+use serde_json::Value;
+
+use crate::ask;
+
+/// One error of an environment.
+pub(crate) struct Case {
+    pub(crate) env: &'static str,
+    pub(crate) code: &'static str,
+    /// The service that it is about.
+    pub(crate) service: Option<&'static str>,
+    /// What its details tell, by name; each of them is something.
+    pub(crate) details: &'static [&'static str],
+    /// What its message says.
+    pub(crate) says: &'static str,
+}
+
+impl Case {
+    /// Waits until the status file tells it, then asks everybody.
+    pub(crate) fn is_told_everywhere(&self, argus: &Controller<'_>) {
+        argus.wait_status(self.env, LIMIT, &format!("tells {}", self.code), |now| {
+            self.of(now).is_some()
+        });
+        let mut last = Vec::new();
+        let alike = wait::poll(LIMIT, || {
+            // Between two answers something may have happened.
+            last = ask::status(argus, self.env)
+                .map(|(name, told)| (name, self.of(&told).cloned()))
+                .to_vec();
+            let first = last[0].1.clone()?;
+            last.iter()
+                .all(|(_, error)| error.as_ref() == Some(&first))
+                .then_some(first)
+        });
+        let error = alike.unwrap_or_else(|| panic!("{} is told in different words: {last:#?}", self.code));
+        self.is_whole(&error);
+    }
+
+    fn of<'v>(&self, status: &'v Value) -> Option<&'v Value> {
+        let errors = status["errors"].as_array()?.iter();
+        errors.filter(|error| error["code"] == self.code).find(|error| {
+            error["message"]
+                .as_str()
+                .is_some_and(|said| said.contains(self.says))
+        })
+    }
+
+    /// Everything that an error has to have is there.
+    pub(crate) fn is_whole(&self, error: &Value) {
+        let read: Result<StructuredError, _> = serde_json::from_value(error.clone());
+        let read = read.unwrap_or_else(|why| panic!("{}: {why}: {error:#}", self.code));
+        let about = read.code.about();
+        let shown = format!("{}: {error:#}", self.code);
+        assert_eq!(read.code.as_str(), self.code, "{shown}");
+        assert!(read.message.contains(self.says), "{shown}");
+        assert_eq!(
+            (read.category, read.severity, read.class),
+            (about.category, about.severity, about.class),
+            "{shown}"
+        );
+        assert_eq!(error["retryable"], about.retryable, "{shown}");
+        let details = error["details"].as_object().filter(|details| !details.is_empty());
+        let details = details.unwrap_or_else(|| panic!("no details: {shown}"));
+        for name in self.details {
+            let told = details.get(*name).filter(|told| !told.is_null());
+            assert!(told.is_some(), "no `{name}` in the details: {shown}");
+        }
+        assert!(
+            !read.suggested_actions.is_empty(),
+            "nothing is suggested: {shown}"
+        );
+        let remedied: Vec<_> = read.remedies.iter().map(|remedy| remedy.action).collect();
+        assert_eq!(remedied, read.suggested_actions, "{shown}");
+        assert!(
+            read.remedies.iter().all(|remedy| !remedy.summary.is_empty()),
+            "{shown}"
+        );
+        assert!(read.error_id.is_some_and(|id| id.len() == 26), "{shown}");
+        assert!(
+            read.timestamp.is_some_and(|at| Timestamp::parse(&at).is_some()),
+            "{shown}"
+        );
+        assert_eq!(error["environment"], self.env, "{shown}");
+        assert_eq!(read.service.as_deref(), self.service, "{shown}");
+    }
+}

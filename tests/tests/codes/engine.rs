@@ -1,0 +1,93 @@
+//! An engine that is too old, that refuses, or that is not there.
+
+use argus_tests::proxy::Fault;
+use argus_tests::stage::{LIMIT, engine, proxied};
+
+use crate::case::Case;
+
+/// Docker 19.03, in the words of its own `/version`.
+const OLD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
+    {\"Version\":\"19.03.15\",\"ApiVersion\":\"1.40\",\"MinAPIVersion\":\"1.12\",\"Os\":\"linux\",\"Arch\":\"amd64\"}";
+const REFUSAL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
+    {\"message\":\"driver \\\"overlay2\\\" failed to remove root filesystem\"}";
+
+fn spec(env: &str) -> String {
+    format!(
+        "version: \"1\"\nproject: {{ name: {env} }}\nservices:\n  app:\n    image: busybox:local\n    container: {{ name: {env}-app }}\n"
+    )
+}
+
+#[test]
+fn an_engine_that_is_too_old_is_told_whole_and_alike_on_every_surface() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "codes-old");
+    proxy.inject("GET /version", Fault::Answer(OLD), 100_000);
+    argus.write_spec("e2e.yaml", &spec("codes-old"));
+    Case {
+        env: "codes-old",
+        code: "API_TOO_OLD",
+        service: None,
+        details: &["apiVersion", "needed"],
+        says: "1.40",
+    }
+    .is_told_everywhere(&argus);
+    assert!(engine.inspect("codes-old-app").is_none(), "nothing is made on it");
+    proxy.heal();
+    argus.wait_ready("codes-old", LIMIT);
+}
+
+#[test]
+fn what_cannot_be_removed_and_an_engine_that_does_not_come_back_are_told_whole_and_alike_on_every_surface() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "codes-gone");
+    argus.write_spec("e2e.yaml", &spec("codes-gone"));
+    argus.write_spec("stays.e2e.yaml", &spec("codes-stays"));
+    argus.wait_ready("codes-gone", LIMIT);
+    argus.wait_ready("codes-stays", LIMIT);
+    proxy.inject("DELETE /containers/*", Fault::Answer(REFUSAL), 100_000);
+    argus.cli(&["down", "codes-stays", "--timeout", "1s"]);
+    Case {
+        env: "codes-stays",
+        code: "CLEANUP_FAILED",
+        service: Some("app"),
+        details: &["verb", "reason"],
+        says: "failed to remove root filesystem",
+    }
+    .is_told_everywhere(&argus);
+
+    proxy.refuse();
+    // Nobody has to wait for the pauses between tries: a reset looks for the engine at once.
+    argus.wait_until(LIMIT, "it was looked for ten times", || {
+        argus.cli(&["breaker", "reset"]);
+        let errors = argus.status("codes-gone")["errors"].clone();
+        let told = errors
+            .as_array()?
+            .iter()
+            .any(|error| error["code"] == "RETRY_EXHAUSTED");
+        told.then_some(())
+    });
+    for (code, says, details) in [
+        (
+            "RETRY_EXHAUSTED",
+            "attempts",
+            &["endpoint", "reason", "since", "tries"],
+        ),
+        (
+            "DOCKER_UNAVAILABLE",
+            "does not answer",
+            &["endpoint", "reason", "since", "tries"],
+        ),
+    ] {
+        Case {
+            env: "codes-gone",
+            code,
+            service: None,
+            details,
+            says,
+        }
+        .is_told_everywhere(&argus);
+    }
+    proxy.heal();
+    argus.cli(&["breaker", "reset"]);
+    argus.wait_ready("codes-gone", LIMIT);
+}

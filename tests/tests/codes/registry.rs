@@ -1,0 +1,61 @@
+//! A registry that refuses: each repository of it in its own way, as registries word it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use argus_tests::PrivateEngine;
+
+/// Its name, its port, and what it answers to who wants something of it. One that limits the rate keeps all images of
+/// it waiting, so that each is a registry of its own.
+pub(crate) const REFUSALS: &[(&str, u16, &str)] = &[
+    (
+        "private",
+        5096,
+        "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"registry\"\r\nContent-Type: application/json\r\n\r\n\
+         {\"errors\":[{\"code\":\"UNAUTHORIZED\",\"message\":\"authentication required\"}]}",
+    ),
+    (
+        "busy",
+        5097,
+        "429 Too Many Requests\r\nRetry-After: 7\r\nContent-Type: application/json\r\n\r\n\
+         {\"errors\":[{\"code\":\"TOOMANYREQUESTS\",\"message\":\"pull rate limit, retry after 7s\"}]}",
+    ),
+    (
+        "broken",
+        5098,
+        "500 Internal Server Error\r\nContent-Type: text/plain\r\n\r\nthe disk of the registry is gone",
+    ),
+];
+
+/// They answer on the engine's loopback for as long as the test runs.
+pub(crate) fn refuse(engine: &PrivateEngine) {
+    for (_, port, refusal) in REFUSALS {
+        let listener = engine.listen(SocketAddr::from(([127, 0, 0, 1], *port)));
+        std::thread::spawn(move || serve(&listener, refusal));
+    }
+}
+
+fn serve(listener: &TcpListener, refusal: &'static str) {
+    for client in listener.incoming().map_while(Result::ok) {
+        std::thread::spawn(move || answer(client, refusal));
+    }
+}
+
+/// Who hangs up early has heard enough.
+fn answer(mut client: TcpStream, refusal: &str) -> Option<()> {
+    let mut head = BufReader::new(client.try_clone().ok()?).lines();
+    let asked = head.next()?.ok()?;
+    while !head.next()?.ok()?.is_empty() {}
+    // Its greeting: it is a registry, and wants no login for that.
+    let greeting = "200 OK\r\nContent-Type: application/json\r\n\r\n{}";
+    let said = if asked.starts_with("GET /v2/ ") {
+        greeting
+    } else {
+        refusal
+    };
+    let (status, rest) = said.split_once("\r\n")?;
+    let text = format!(
+        "HTTP/1.1 {status}\r\nConnection: close\r\nDocker-Distribution-Api-Version: registry/2.0\r\n{rest}"
+    );
+    client.write_all(text.as_bytes()).ok()
+}

@@ -1,0 +1,103 @@
+//! An agent resets a breaker that is open, and is told how it was, how it is, and what had opened it.
+
+use argus_tests::proxy::Fault;
+use argus_tests::stage::{LIMIT, engine, proxied, shop};
+use serde_json::{Value, json};
+
+use crate::agent::{Over, Stage, told};
+
+/// What a breaker changed to, one after the other.
+fn changes(breaker: &Value) -> Vec<&str> {
+    let history = breaker["history"].as_array().expect("a history");
+    history
+        .iter()
+        .filter_map(|change| change["to"].as_str())
+        .collect()
+}
+
+#[test]
+fn a_reset_of_an_open_breaker_tells_how_it_was_and_is_and_what_had_opened_it() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "mcp-circuit");
+    proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
+    argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("tripped", 18760, "one")));
+    argus.wait_status("tripped", LIMIT, "says that its breaker is open", |now| {
+        now["breaker"]["state"] == "open"
+    });
+    proxy.heal();
+    let stage = Stage { engine, argus };
+    let env = json!({ "environment": "tripped" });
+    let answer = stage.call(Over::Stdio, "argus_reset_circuit", &env);
+    let reset = told(&answer);
+    assert_eq!(
+        (&reset["verb"], &reset["kind"], &reset["environment"]),
+        (&json!("resetBreaker"), &json!("circuit"), &json!("tripped")),
+        "{reset:#}"
+    );
+    let reset = &reset["value"];
+    assert_eq!(
+        (&reset["breaker"], &reset["changed"]),
+        (&json!("tripped"), &json!(true)),
+        "{reset:#}"
+    );
+    let (previous, current) = (&reset["previous"], &reset["current"]);
+    assert_eq!(previous["state"], "open", "{reset:#}");
+    assert_eq!(changes(previous), ["open"]);
+    let why = previous["history"][0]["reason"].as_str().expect("why it opened");
+    assert!(
+        why.starts_with("3 failures in a row") && why.contains("connection"),
+        "{why}"
+    );
+    // The call that it lets through may have closed it already.
+    assert!(
+        matches!(current["state"].as_str(), Some("halfOpen" | "closed")),
+        "{reset:#}"
+    );
+    assert_eq!(changes(current)[..2], ["open", "halfOpen"]);
+    stage.argus.wait_ready("tripped", LIMIT);
+    let answer = stage.call(Over::Socket, "argus_reset_circuit", &env);
+    let again = &told(&answer)["value"];
+    assert_eq!(again["changed"], false, "{again:#}");
+    assert_eq!(
+        again["previous"], again["current"],
+        "nothing is done to a closed one"
+    );
+    assert_eq!(
+        changes(
+            again["current"]["history"]
+                .is_array()
+                .then_some(&again["current"])
+                .expect("kept")
+        ),
+        ["open", "halfOpen", "closed"]
+    );
+
+    engines(&proxy, &stage);
+}
+
+/// The engine's own: it does not open the way to an engine that is not there, and says so.
+fn engines(proxy: &argus_tests::Proxy, stage: &Stage) {
+    proxy.inject("", Fault::CloseBefore, 100_000);
+    stage.argus.wait_until(LIMIT, "the engine's breaker is open", || {
+        (stage.argus.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    let answer = stage.call(Over::Stdio, "argus_reset_circuit", &json!({}));
+    let reset = &told(&answer)["value"];
+    assert_eq!(
+        (&reset["breaker"], &reset["changed"]),
+        (&json!("engine"), &json!(false)),
+        "{reset:#}"
+    );
+    assert_eq!(reset["previous"]["state"], "open", "{reset:#}");
+    assert_eq!(reset["current"]["state"], "open", "{reset:#}");
+    assert_eq!(changes(&reset["previous"]).last(), Some(&"open"), "{reset:#}");
+    let words = answer["content"][0]["text"].to_string();
+    assert!(words.contains("still"), "{words}");
+    proxy.heal();
+    let answer = stage.call(Over::Socket, "argus_reset_circuit", &json!({}));
+    assert_eq!(told(&answer)["value"]["breaker"], "engine", "{answer:#}");
+    stage.argus.wait_until(LIMIT, "it is closed again", || {
+        (stage.argus.controller_status()["breaker"]["state"] == "closed").then_some(())
+    });
+}

@@ -1,0 +1,210 @@
+//! Suites of a file on a real engine: run when it is Ready, under a lease, with what came of them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::process::{Output, Stdio};
+
+use argus_tests::stage::{IMAGE, LIMIT, engine};
+use argus_tests::{Controller, RunOptions, wait};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+
+/// A published service, and its suites.
+fn spec(project: &str, port: u16, suites: &str) -> String {
+    format!(
+        r#"version: "1"
+project: {{ name: {project} }}
+service:
+  name: web
+  image: {IMAGE}
+  container:
+    name: {project}-web
+    ports: ["{port}:8080"]
+    environment: {{ API_TOKEN: hunter22 }}
+    healthcheck: {{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }}
+tests:
+  suites:
+{suites}
+"#
+    )
+}
+
+fn started(project: &str, port: u16, suites: &str) -> Controller<'static> {
+    let argus = Controller::start(engine(), RunOptions::default());
+    argus.write_spec("e2e.yaml", &spec(project, port, suites));
+    argus.wait_until(LIMIT, "it takes commands", || {
+        argus.state.join("private/argus.sock").exists().then_some(())
+    });
+    argus
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+fn json(bytes: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    let from = text.find('{').expect("an object");
+    serde_json::from_str(&text[from..]).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// No test runs any more: one of the same name can begin.
+fn is_free(argus: &Controller<'_>, env: &str, case: &str) -> bool {
+    let ended = argus.cli(&["test", "end", env, "--case", case]);
+    !ended.status.success()
+}
+
+#[test]
+fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_error() {
+    let suites = r#"    - { name: Smoke, id: smoke, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && test -f e2e.yaml' }
+    - { name: shaky, runner: shell, command: 'test -e seen || { touch seen; exit 1; }', retry: { maxAttempts: 3, delay: 100ms } }
+    - { name: broken, runner: exec, command: 'echo "the token is hunter22 on $ARGUS_ENVIRONMENT" >&2; exit 3' }
+    - { name: old, file: old.yaml }
+"#;
+    let argus = started("suites", 18900, suites);
+    // Stdout is the report alone.
+    let ran = argus.cli(&["test", "run", "suites", "-o", "json"]);
+    assert_eq!(ran.status.code(), Some(1), "{}", told(&ran));
+    let report: Value =
+        serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", told(&ran)));
+    let result = |index: usize| {
+        let suite = &report["suites"][index];
+        format!(
+            "{} {} flaky:{} {}",
+            suite["name"],
+            suite["result"],
+            suite["flaky"],
+            suite["attempts"].as_array().map_or(0, Vec::len)
+        )
+    };
+    // What is not run comes first; the others as they ran.
+    assert_eq!(result(0), r#""old" "skipped" flaky:false 0"#, "{report:#}");
+    assert_eq!(result(1), r#""smoke" "passed" flaky:false 1"#, "{report:#}");
+    assert_eq!(result(2), r#""shaky" "passed" flaky:true 2"#, "{report:#}");
+    assert_eq!(result(3), r#""broken" "failed" flaky:false 1"#, "{report:#}");
+    assert_eq!(report["revision"], argus.status("suites")["revision"]);
+    assert_eq!(report["portMappings"][0]["actualPort"], 18900);
+    let written = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(written.contains("hello"), "{written}");
+    let error = json(&ran.stderr[written.find("\n{").expect("an error after what was written")..]);
+    assert_eq!(error["code"], "TESTS_FAILED", "{error:#}");
+    assert_eq!(error["exitCode"], 3);
+    assert_eq!(error["environment"], "suites");
+    assert_eq!(error["revision"], report["revision"]);
+    assert_eq!(error["details"]["suites"], report["suites"]);
+    assert_eq!(
+        error["stderrTail"], "the token is [redacted] on suites\n",
+        "{error:#}"
+    );
+    // Chosen ones, for people: what it writes is seen as it was written.
+    let smoke = argus.cli(&["test", "run", "suites", "--suite", "smoke"]);
+    assert!(smoke.status.success(), "{}", told(&smoke));
+    let shown = String::from_utf8_lossy(&smoke.stdout).into_owned();
+    assert!(
+        shown.starts_with("hello") && shown.contains("passed smoke in "),
+        "{shown}"
+    );
+    let unknown = argus.cli(&["test", "run", "suites", "--suite", "moon"]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", told(&unknown));
+    assert!(told(&unknown).contains("there are: smoke"), "{}", told(&unknown));
+    let old = argus.cli(&["test", "run", "suites", "--suite", "old", "-o", "json"]);
+    assert_eq!(json(&old.stderr)["code"], "PREREQ_MISSING", "{}", told(&old));
+    assert!(
+        ["smoke", "shaky", "broken"]
+            .iter()
+            .all(|case| is_free(&argus, "suites", case))
+    );
+}
+
+#[test]
+fn a_command_that_is_not_there_or_takes_too_long_or_is_interrupted_leaves_nothing() {
+    let argus = started("ended", 18910, "    []");
+    let missing = argus.cli(&["test", "run", "ended", "-o", "json", "--", "no-such-runner"]);
+    let error = json(&missing.stderr);
+    assert_eq!(error["code"], "PREREQ_MISSING", "{error:#}");
+    assert!(is_free(&argus, "ended", "no-such-runner"));
+
+    let pids = argus.state.join("pid");
+    let slow = format!("sleep 600 & echo $! > {}; wait", pids.display());
+    let command = ["test", "run", "ended", "--case", "slow"];
+    let late = argus.cli(
+        &[
+            &command[..],
+            &["--ttl", "2s", "-o", "json", "--", "sh", "-c", &slow],
+        ]
+        .concat(),
+    );
+    let error = json(&late.stderr);
+    assert_eq!(error["code"], "TESTS_FAILED", "{error:#}");
+    assert_eq!(
+        error["details"]["suites"][0]["attempts"][0]["timedOut"], true,
+        "{error:#}"
+    );
+    let is_gone = || {
+        let pid = std::fs::read_to_string(&pids).ok()?.trim().parse().ok()?;
+        test_kill_process(Pid::from_raw(pid)?).is_err().then_some(())
+    };
+    wait::until(LIMIT, "what it started is gone", is_gone);
+    assert!(is_free(&argus, "ended", "slow"));
+
+    std::fs::remove_file(&pids).unwrap();
+    let mut waiting = argus
+        .command()
+        .args([&command[..], &["--", "sh", "-c", &slow]].concat())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait::until(LIMIT, "it runs", || {
+        std::fs::read_to_string(&pids)
+            .is_ok_and(|pid| !pid.is_empty())
+            .then_some(())
+    });
+    kill_process(Pid::from_child(&waiting), Signal::INT).unwrap();
+    assert_eq!(waiting.wait().unwrap().code(), Some(130));
+    wait::until(LIMIT, "what it started is gone", is_gone);
+    assert!(is_free(&argus, "ended", "slow"));
+}
+
+#[test]
+fn a_service_that_fails_meanwhile_is_in_the_report() {
+    let argus = started("shaken", 18920, "    []");
+    argus.wait_ready("shaken", LIMIT);
+    let go = argus.state.join("go");
+    let began = argus.state.join("began");
+    let command = format!(
+        "touch {}; until test -e {}; do sleep 0.1; done; exit 1",
+        began.display(),
+        go.display()
+    );
+    let waiting = argus
+        .command()
+        .args([
+            "test", "run", "shaken", "-o", "json", "--case", "during", "--", "sh", "-c", &command,
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait::until(LIMIT, "the test began", || began.exists().then_some(()));
+    engine().kill_all_in("shaken-web");
+    argus.wait_status("shaken", LIMIT, "healed", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
+    });
+    std::fs::write(&go, "").unwrap();
+    let ended = waiting.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", told(&ended));
+    let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let during = &report["suites"][0]["attempts"][0]["during"];
+    assert_eq!(during["restartsDuringRun"], 1, "{report:#}");
+    assert_eq!(during["disturbances"][0]["service"], "web", "{report:#}");
+    let error = json(&ended.stderr);
+    assert_eq!(error["service"], "web", "{error:#}");
+    assert_eq!(error["details"]["restartsDuringRun"], 1, "{error:#}");
+}
