@@ -152,7 +152,7 @@ pub struct File {
     pub path: String,
     /// Its contents.
     pub text: String,
-    /// Where a mock passes requests on to, if that names a port of the host: it moves along.
+    /// Where a mock passes requests on to; a port of the host that it names may move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }

@@ -17,7 +17,6 @@ use crate::desired::{
     own_image_tag,
 };
 use crate::ident::Protocol;
-use crate::plan::moved::names_a_port;
 
 /// Where a mock reads what it answers.
 const CONFIG: &str = "/argus-mock.json";
@@ -188,7 +187,7 @@ fn of_ours(name: &str, mock: &Mock, path: &str, site: &SpecSite, to: &mut Vec<Co
         },
         file: Some(File {
             path: CONFIG.to_owned(),
-            target: served.target.clone().filter(|target| names_a_port(target)),
+            target: served.target.clone(),
             text: MockConfig::new(name, served, document).to_json(),
         }),
     })
