@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// An answer, read to its end.
 #[derive(Clone)]
@@ -54,6 +54,28 @@ pub fn request(
         body.len()
     );
     exchange(stream, &[head.as_bytes(), body].concat())
+}
+
+/// Calls a tool over MCP: the structured content of its answer, which must have some.
+#[must_use]
+pub fn call(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Value {
+    let call = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": tool, "arguments": arguments },
+    });
+    let body = call.to_string();
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.set_read_timeout(Some(limit)).expect("a socket");
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: argus\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("it takes a head");
+    let answer = exchange(stream, body.as_bytes()).expect("an answer");
+    let told = answer.json()["result"]["structuredContent"].clone();
+    assert!(told.is_object(), "{tool} {arguments}: {answer:?}");
+    told
 }
 
 fn parse(raw: &[u8]) -> Option<Answer> {

@@ -1,10 +1,7 @@
 //! The same question to each surface.
 
-use std::io::Write as _;
-use std::os::unix::net::UnixStream;
-
 use argus_tests::Controller;
-use argus_tests::http::{exchange, request};
+use argus_tests::http::{call, request};
 use argus_tests::stage::LIMIT;
 use serde_json::{Value, json};
 
@@ -46,20 +43,7 @@ pub(crate) fn sent(argus: &Controller<'_>, method: &str, path: &str, body: &str)
 
 /// The structured content of a tool's answer.
 pub(crate) fn mcp(argus: &Controller<'_>, tool: &str, arguments: &Value) -> Value {
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } });
-    let body = call.to_string();
-    let mut stream = UnixStream::connect(argus.state.join("private/argus.sock")).expect("it listens");
-    stream.set_read_timeout(Some(LIMIT)).expect("a socket");
-    let head = format!(
-        "POST /mcp HTTP/1.1\r\nHost: argus\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).expect("it takes a head");
-    let answer = exchange(stream, body.as_bytes()).expect("an answer");
-    let told = answer.json()["result"]["structuredContent"].clone();
-    assert!(told.is_object(), "{tool} {arguments}: {answer:?}");
-    told
+    call(&argus.state.join("private/argus.sock"), tool, arguments, LIMIT)
 }
 
 /// How an environment is, by every surface.

@@ -1,10 +1,9 @@
 //! What one surface shows, all show: the CLI's JSON, the HTTP body and the content of an MCP answer are the same value.
 
-use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use argus_tests::http::exchange;
+use argus_tests::http::call;
 use argus_tests::stage::{LIMIT, engine, shop};
 use argus_tests::{Controller, wait};
 use serde_json::{Value, json};
@@ -369,19 +368,7 @@ fn by_http(house: &House<'_>, (method, path, body): &(&str, &str, Value)) -> Val
 
 /// The structured content, without what to do next.
 pub(crate) fn by_mcp(house: &House<'_>, (tool, arguments): &(&str, Value)) -> Value {
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": tool, "arguments": arguments } });
-    let body = call.to_string();
-    let mut stream = UnixStream::connect(&house.socket).expect("it listens");
-    stream.set_read_timeout(Some(LIMIT)).expect("a socket");
-    let head = format!(
-        "POST /mcp HTTP/1.1\r\nHost: argus\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).expect("it takes a head");
-    let answer = exchange(stream, body.as_bytes()).expect("an answer");
-    let mut told = answer.json()["result"]["structuredContent"].clone();
-    assert!(told.is_object(), "{tool} {arguments}: {answer:?}");
+    let mut told = call(&house.socket, tool, arguments, LIMIT);
     without(&mut told, &["nextSteps"]);
     match told.get("full").and_then(Value::as_array) {
         Some(full) => full[0].clone(),
