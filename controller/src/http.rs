@@ -10,7 +10,7 @@ use axum::routing::{any, get, post};
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Traffic;
-use crate::surface::Surface;
+use crate::surface::{PREFLIGHT, Surface};
 
 mod actions;
 mod asked;
@@ -106,7 +106,7 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         )
         .route("/api/v1/breaker", get(environments::breakers))
         .route("/api/v1/orphans", get(environments::orphans))
-        .route("/api/v1/preflight", get(requests::preflight).post(requests::mend))
+        .route(PREFLIGHT, get(requests::preflight).post(requests::mend))
         .route("/api/v1/plan", get(looks::plan))
         .route(
             "/api/v1/validate",

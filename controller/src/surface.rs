@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use argus_core::ident::EnvName;
+use argus_core::status::unwritable;
 use argus_crds::error::{Call, Code, Reason, StructuredError};
 use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::history::Feed;
@@ -23,6 +24,8 @@ use crate::taken::Taken;
 use crate::view::Shown;
 
 mod fit;
+
+pub(crate) use fit::PREFLIGHT;
 
 /// A controller as its surfaces hold it; cheap to clone.
 #[derive(Debug, Clone)]
@@ -260,8 +263,7 @@ fn refusal(error: &CommandError, state: &StateDir) -> StructuredError {
             .details(json!({ "environment": env, "hint": status::LIST }))
             .environment(env.as_str()),
         CommandError::NotKept(_) | CommandError::Safe(_) => {
-            StructuredError::new(Code::JournalUnwritable, error.to_string())
-                .details(json!({ "path": state.root(), "reason": error.to_string() }))
+            unwritable(&state.root().display().to_string(), &error.to_string())
         }
         CommandError::Unreached(error) => StructuredError::clone(error),
         CommandError::Refused(why) => StructuredError::missing(Reason::NotPossible, why),

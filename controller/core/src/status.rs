@@ -36,7 +36,7 @@ mod tests;
 
 pub use error::away::{lasting, unavailable};
 pub use error::circuit::status as breaker;
-pub use error::{code_of, error_id};
+pub use error::{code_of, error_id, unwritable};
 pub use orphan::{leftovers, orphan_errors, orphans};
 pub use port::env_file;
 pub use wait::{holder as port_holder, words};

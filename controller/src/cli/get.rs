@@ -213,16 +213,7 @@ pub(crate) fn running(test: &RunningTest) -> String {
 
 /// What is held, in words.
 pub(crate) fn holding(hold: &Holding) -> String {
-    let what = hold.service.as_ref().map_or("all of it", String::as_str);
-    let by = hold.holder.as_ref().map(|holder| format!(" by {holder}"));
-    let until = hold.until.as_ref().map(|until| format!(" until {until}"));
-    let why = Some(&hold.reason).filter(|why| !why.is_empty());
-    format!(
-        "{what} is held{}{}{}",
-        by.unwrap_or_default(),
-        until.unwrap_or_default(),
-        why.map(|why| format!(": {why}")).unwrap_or_default()
-    )
+    hold.sentence("all of it")
 }
 
 /// What an environment waits for, in a word: its `Ready` condition where it is not ready, and a file to be mended.

@@ -6,15 +6,14 @@ use std::path::PathBuf;
 
 use argus_backend::About as EngineAbout;
 use argus_core::preflight::Policy;
-use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable};
+use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable, unwritable};
 use argus_core::time::Timestamp;
-use argus_crds::error::{Code, StructuredError};
+use argus_crds::error::StructuredError;
 use argus_crds::status::{
     BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Orphan, RejectedSpec,
     STATUS_VERSION, Truth,
 };
 use argus_reconciler::Outlook;
-use serde_json::json;
 use tokio::sync::watch;
 
 /// What does not change while the controller runs, and what the engine says of itself.
@@ -169,8 +168,7 @@ fn errors(
         errors.push(error.error_id(id).timestamp(at.to_string()));
     }
     if let Some(why) = &outlook.trouble.safe {
-        let error = StructuredError::new(Code::JournalUnwritable, why.clone())
-            .details(json!({ "path": about.state, "reason": why }));
+        let error = unwritable(&about.state, why);
         let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
         errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
     }

@@ -40,3 +40,18 @@ pub struct Holding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
+
+impl Holding {
+    /// In a sentence: what of it is held, by whom, until when and why; `all` is what the whole environment is called.
+    #[must_use]
+    pub fn sentence(&self, all: &str) -> String {
+        let what = self.service.as_ref();
+        let what = what.map_or_else(|| all.to_owned(), |name| format!("`{name}`"));
+        let by = self.holder.as_ref().map(|holder| format!(" by {holder}"));
+        let until = self.until.as_ref().map(|until| format!(" until {until}"));
+        let why = Some(&self.reason).filter(|why| !why.is_empty());
+        let why = why.map(|why| format!(": {why}"));
+        let rest: String = [by, until, why].into_iter().flatten().collect();
+        format!("{what} is held{rest}")
+    }
+}

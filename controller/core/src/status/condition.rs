@@ -3,7 +3,6 @@
 use argus_crds::error::Code;
 use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
 
-use crate::orders::Hold;
 use crate::plan::WaitingOn;
 
 use super::wait::{one_line, words};
@@ -178,7 +177,6 @@ fn degraded(phase: Phase, services: &[ServiceStatus]) -> State {
 }
 
 fn held(input: &StatusInput<'_>) -> State {
-    let holds = |hold: &&Hold| hold.environment == *input.env;
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
         return (
             Truth::True,
@@ -186,25 +184,10 @@ fn held(input: &StatusInput<'_>) -> State {
             "its file says `argus.hold: true`".to_owned(),
         );
     }
-    let Some(hold) = input.orders.holds.iter().find(holds) else {
-        return (Truth::False, "NotHeld", "nothing is held".to_owned());
-    };
-    let what = hold
-        .service
-        .as_ref()
-        .map_or_else(|| "the environment".to_owned(), |name| format!("`{name}`"));
-    let by = hold
-        .holder
-        .as_ref()
-        .map(|holder| format!(" by {}", one_line(holder)));
-    let by = by.unwrap_or_default();
-    let until = hold.until.map(|at| format!(" until {at}")).unwrap_or_default();
-    let why = if hold.reason.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", one_line(&hold.reason))
-    };
-    (Truth::True, "Held", format!("{what} is held{by}{until}{why}"))
+    match super::claim::holds(input).first() {
+        None => (Truth::False, "NotHeld", "nothing is held".to_owned()),
+        Some(hold) => (Truth::True, "Held", hold.sentence("the environment")),
+    }
 }
 
 /// A person is needed.

@@ -34,6 +34,13 @@ pub(super) use spec::of_spec;
 /// More errors than this help nobody.
 const MOST: usize = 50;
 
+/// Nothing is decided, because what is decided could not be written down in the state directory.
+#[must_use]
+pub fn unwritable(state: &str, why: &str) -> StructuredError {
+    StructuredError::new(Code::JournalUnwritable, one_line(why))
+        .details(json!({ "path": state, "reason": why }))
+}
+
 /// Everything that is wrong with the environment: its file, the engine, its services, what belongs to no service.
 pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<StructuredError> {
     let mut errors = Vec::new();
@@ -43,9 +50,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(away::all(input));
     errors.extend(circuit::of(input));
     if let Some(why) = input.safe {
-        let error = StructuredError::new(Code::JournalUnwritable, one_line(why))
-            .details(json!({ "path": input.state, "reason": why }));
-        errors.push(Place::environment(input).finish(error, input.now));
+        errors.push(Place::environment(input).finish(unwritable(input.state, why), input.now));
     }
     let unwell = |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     errors.extend(

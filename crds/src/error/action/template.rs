@@ -28,13 +28,7 @@ const fn call(
     tool: &'static str,
     arguments: Arguments,
 ) -> Template {
-    Template {
-        does,
-        shows: "",
-        command,
-        tool,
-        arguments,
-    }
+    work(does, "", command, tool, arguments)
 }
 
 /// Work outside of Argus, as on a file; the calls show how it is with it.
