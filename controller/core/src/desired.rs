@@ -333,9 +333,9 @@ pub enum Criticality {
     Critical,
     /// The environment is `Degraded`.
     Important,
-    /// A warning.
+    /// A warning in an environment that is `Ready`; until it is given up, the environment waits for it.
     Recoverable,
-    /// Nothing.
+    /// Nothing, and nobody waits for it.
     Optional,
 }
 

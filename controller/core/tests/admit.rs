@@ -81,7 +81,7 @@ fn a_bare_file_gets_the_defaults_of_the_format() {
     assert_eq!((app.name.as_str(), app.container_name.as_str()), ("app", "app"));
     assert_eq!(
         (app.stop_grace, app.criticality),
-        (Duration::from_secs(10), Criticality::Recoverable)
+        (Duration::from_secs(10), Criticality::Important)
     );
     assert!(app.probe.is_none() && !app.one_shot && !desired.delete_volumes && desired.notes.is_empty());
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_crds::status::{EnvironmentStatus, Holding, PortMapping, RunningTest, ServiceState, Truth};
+use argus_crds::status::{EnvironmentStatus, Holding, Phase, PortMapping, RunningTest, ServiceState, Truth};
 use argus_reconciler::state::StateDir;
 use clap::Args;
 use serde_json::json;
@@ -216,7 +216,8 @@ pub(crate) fn holding(hold: &Holding) -> String {
     hold.sentence("all of it")
 }
 
-/// What an environment waits for, in a word: its `Ready` condition where it is not ready, and a file to be mended.
+/// What an environment waits for, in a word: its `Ready` condition where it is not ready, a file to be mended, and what was given
+/// up although it is ready.
 pub(crate) fn waits(status: &EnvironmentStatus) -> String {
     let of = |kind: &str| status.conditions.iter().find(|it| it.kind == kind);
     let refused = of("SpecAccepted").is_some_and(|accepted| accepted.status == Truth::False);
@@ -225,9 +226,10 @@ pub(crate) fn waits(status: &EnvironmentStatus) -> String {
     let ready = of("Ready").filter(|ready| ready.status != Truth::True);
     // Where nothing of it ever counted, the file is all that is waited for.
     let ready = ready.filter(|_| refused.is_none() || status.revision.is_some());
+    let lost = of("Degraded").filter(|lost| status.phase == Phase::Ready && lost.status == Truth::True);
     let waits = refused
         .into_iter()
-        .chain(ready.map(|ready| ready.message.clone()));
+        .chain(ready.or(lost).map(|told| told.message.clone()));
     waits.collect::<Vec<_>>().join("; ")
 }
 

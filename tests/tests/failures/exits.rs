@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use argus_tests::stage::{running, text};
+use argus_tests::stage::{LIMIT, running, text};
 use argus_tests::{Controller, wait};
 use rustix::process::Signal;
 
@@ -123,6 +123,25 @@ fn what_cannot_be_run_is_not_tried_again() {
         assert_eq!(service["waitingOn"]["error"], "ENTRYPOINT_NOT_FOUND");
     }
     assert_eq!(Controller::service(&status, "bad")["lastError"]["exitCode"], 127);
+}
+
+#[test]
+fn what_its_file_calls_recoverable_is_a_warning_once_it_is_given_up() {
+    let ending = shell("warned", "exit 127", "criticality: recoverable");
+    let fine = "\n  fine:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    container: { name: warned-fine }";
+    let case = Case::start("warned", "restartDelay: 1s", &(ending + fine));
+    let status = case.argus.wait_ready("warned", LIMIT);
+    let error = Controller::service(&status, "bad")["lastError"].clone();
+    assert_eq!(
+        (&error["code"], &error["severity"]),
+        (&"ENTRYPOINT_NOT_FOUND".into(), &"warning".into()),
+        "{status:#}"
+    );
+    assert_eq!(status["errors"], serde_json::json!([error]));
+    assert!(case.argus.cli(&["wait", "warned"]).status.success());
+    let shown = case.argus.cli(&["get", "-o", "wide"]);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.contains("gave up: `bad`"), "{shown}");
 }
 
 #[test]

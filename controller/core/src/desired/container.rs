@@ -134,13 +134,14 @@ pub(super) fn of(
     })
 }
 
-/// Recoverable unless the file says otherwise; what others depend on is raised once all are known.
+/// Important unless the file says otherwise: what nobody depends on is as a rule what is tested (decision 0017). What others
+/// depend on is raised once all are known.
 fn criticality(written: &Written) -> Criticality {
     match written.criticality {
         Some(argus_crds::Criticality::Critical) => Criticality::Critical,
-        Some(argus_crds::Criticality::Important) => Criticality::Important,
+        Some(argus_crds::Criticality::Important) | None => Criticality::Important,
+        Some(argus_crds::Criticality::Recoverable) => Criticality::Recoverable,
         Some(argus_crds::Criticality::Optional) => Criticality::Optional,
-        Some(argus_crds::Criticality::Recoverable) | None => Criticality::Recoverable,
     }
 }
 

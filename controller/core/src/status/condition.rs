@@ -16,7 +16,7 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
         ("EngineReachable", engine_reachable(input)),
         ("Progressing", progressing(input, phase, services)),
         ("Ready", ready(input, phase, services)),
-        ("Degraded", degraded(phase, services)),
+        ("Degraded", degraded(input, phase, services)),
         ("Blocked", blocked(input, services)),
         ("Held", held(input)),
         ("Verified", super::links::verified(input)),
@@ -148,11 +148,7 @@ fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]
 
 fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
     match phase {
-        Phase::Ready => (
-            Truth::True,
-            "AllReady",
-            format!("{} of {} services are ready", services.len(), services.len()),
-        ),
+        Phase::Ready => (Truth::True, "AllReady", all_ready(services)),
         Phase::Terminating => (Truth::False, "Terminating", removal(services)),
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
@@ -165,13 +161,32 @@ fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> S
     }
 }
 
-fn degraded(phase: Phase, services: &[ServiceStatus]) -> State {
-    let unwell = || names(services.iter().filter(|row| !is_good(row)));
+/// How many are ready, and who is not although all is as it shall be.
+fn all_ready(services: &[ServiceStatus]) -> String {
+    let (good, extra): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
+    let counted = format!("{} of {} services are ready", good.len(), services.len());
+    if extra.is_empty() {
+        counted
+    } else {
+        format!("{counted}, and nothing needs {}", names(extra.into_iter()))
+    }
+}
+
+fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
+    let unwell = || names(services.iter().filter(|row| !phase::is_good(row)));
     match phase {
         Phase::Failed => (Truth::True, "Failed", format!("gave up: {}", unwell())),
         Phase::Degraded => (Truth::True, "NotAllReady", format!("not as it was: {}", unwell())),
         Phase::Pending | Phase::Progressing | Phase::Ready | Phase::Held | Phase::Terminating => {
-            (Truth::False, "AsExpected", "nothing is lost".to_owned())
+            let mut lost = services
+                .iter()
+                .filter(|row| phase::is_warned_of(input, row))
+                .peekable();
+            if lost.peek().is_none() {
+                (Truth::False, "AsExpected", "nothing is lost".to_owned())
+            } else {
+                (Truth::True, "Warned", format!("gave up: {}", names(lost)))
+            }
         }
     }
 }
@@ -256,10 +271,6 @@ pub(super) fn is_final(on: &WaitingOn) -> bool {
     )
 }
 
-fn is_good(row: &ServiceStatus) -> bool {
-    matches!(row.state, ServiceState::Ready | ServiceState::Completed)
-}
-
 fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
     let names: Vec<_> = rows.map(|row| format!("`{}`", row.name)).collect();
     if names.is_empty() {
@@ -306,7 +317,7 @@ fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
     let Some(plan) = input.plan else {
         return "the first look at specs and engine".to_owned();
     };
-    let open = phase::open_subjects(input, plan).next();
+    let open = phase::open_subjects(input, plan, services).next();
     open.map_or_else(
         || "the next look at the engine".to_owned(),
         |subject| format!("waits for {subject}"),

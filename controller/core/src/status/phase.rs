@@ -2,7 +2,8 @@
 
 use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 
-use crate::desired::Criticality;
+use crate::desired::{Criticality, Service};
+use crate::ident::ServiceName;
 use crate::plan::{Plan, Subject, WaitingOn};
 
 use super::{StatusInput, desired};
@@ -36,7 +37,7 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     if is_anothers(input) {
         return Phase::Pending;
     }
-    if was_ready || is_stuck(input) {
+    if was_ready || is_stuck(input, services) {
         return Phase::Degraded;
     }
     if begun(input) {
@@ -66,8 +67,8 @@ fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
         .min()?;
     match worst {
         Criticality::Critical => Some(Phase::Failed),
-        Criticality::Important | Criticality::Recoverable => Some(Phase::Degraded),
-        Criticality::Optional => None,
+        Criticality::Important => Some(Phase::Degraded),
+        Criticality::Recoverable | Criticality::Optional => None,
     }
 }
 
@@ -78,35 +79,50 @@ pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> b
         .accepted
         .is_some_and(|accepted| plan.revision.as_ref() == Some(&accepted.desired.revision));
     current
-        && open_subjects(input, plan).next().is_none()
-        && services.iter().all(|row| counts_not(input, row) || good(row))
+        && open_subjects(input, plan, services).next().is_none()
+        && services.iter().all(|row| counts_not(input, row) || is_good(row))
 }
 
-fn good(row: &ServiceStatus) -> bool {
+/// It is as it shall be.
+pub(super) fn is_good(row: &ServiceStatus) -> bool {
     matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
+/// The environment is `Ready` without it.
 fn counts_not(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
-    desired(input, row).is_some_and(|service| service.criticality == Criticality::Optional)
+    desired(input, row).is_some_and(|service| match service.criticality {
+        Criticality::Critical | Criticality::Important => false,
+        Criticality::Recoverable => row.state == ServiceState::Failed,
+        Criticality::Optional => true,
+    })
 }
 
-/// What the plan still acts on or waits for, but for what belongs to optional services.
+/// Whether it was given up, and its file says that a warning is enough.
+pub(super) fn is_warned_of(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
+    let recoverable = |service: &Service| service.criticality == Criticality::Recoverable;
+    row.state == ServiceState::Failed && desired(input, row).is_some_and(recoverable)
+}
+
+/// What the plan still acts on or waits for, but for what belongs to services without which the environment is `Ready`.
 pub(super) fn open_subjects<'p>(
     input: &StatusInput<'p>,
     plan: &'p Plan,
+    services: &[ServiceStatus],
 ) -> impl Iterator<Item = &'p Subject> {
     let acted = plan.steps.iter().map(|step| &step.subject);
-    let services = input.accepted.map(|accepted| &accepted.desired.services);
-    let optional = move |subject: &&Subject| match subject {
-        Subject::Service { service, .. } => services
-            .and_then(|services| services.get(service))
-            .is_some_and(|service| service.criticality == Criticality::Optional),
-        Subject::Image { key } => services.is_some_and(|services| {
+    let counts_not = |name: &ServiceName| {
+        let row = services.iter().find(|row| row.name == name.as_str());
+        row.is_some_and(|row| counts_not(input, row))
+    };
+    let desired = input.accepted.map(|accepted| &accepted.desired.services);
+    let is_extra = move |subject: &&Subject| match subject {
+        Subject::Service { service, .. } => counts_not(service),
+        Subject::Image { key } => desired.is_some_and(|services| {
             let mut users = services
                 .values()
-                .filter(|s| key.starts_with(s.image.reference()))
+                .filter(|service| key.starts_with(service.image.reference()))
                 .peekable();
-            users.peek().is_some() && users.all(|service| service.criticality == Criticality::Optional)
+            users.peek().is_some() && users.all(|service| counts_not(&service.name))
         }),
         Subject::Network { .. }
         | Subject::Volume { .. }
@@ -115,7 +131,7 @@ pub(super) fn open_subjects<'p>(
     };
     acted
         .chain(plan.waits.iter().map(|wait| &wait.subject))
-        .filter(move |subject| !optional(subject) && !plan.is_about_an_orphan(subject))
+        .filter(move |subject| !is_extra(subject) && !plan.is_about_an_orphan(subject))
 }
 
 /// Another controller is at work on all of it: whatever runs is not this one's doing.
@@ -126,9 +142,9 @@ fn is_anothers(input: &StatusInput<'_>) -> bool {
 }
 
 /// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).
-fn is_stuck(input: &StatusInput<'_>) -> bool {
+fn is_stuck(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
     let Some(plan) = input.plan else { return false };
-    let counts: Vec<_> = open_subjects(input, plan).collect();
+    let counts: Vec<_> = open_subjects(input, plan, services).collect();
     plan.waits
         .iter()
         .any(|wait| super::condition::is_final(&wait.on) && counts.contains(&&wait.subject))

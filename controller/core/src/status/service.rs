@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use argus_crds::error::StructuredError;
+use argus_crds::error::{Code, Severity, StructuredError};
 use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, WaitingOn as Told};
 
-use crate::desired::{ProbeKind, Role, Service};
+use crate::desired::{Criticality, ProbeKind, Role, Service};
 use crate::ident::ServiceName;
 use crate::labels;
 use crate::memory::ServiceMemory;
@@ -79,7 +79,10 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         None => labelled_role(facts.container),
     };
     let image = facts.desired.map(|service| service.image.reference().to_owned());
-    let last_error = last_error(input, name, &facts, state);
+    let last_error = last_error(input, name, &facts, state).map(|error| {
+        let severity = severity(error.code, facts.desired, state);
+        error.severity(severity)
+    });
     let mut waiting_on = waiting_on(input, &facts, state);
     // A wait knows that something died, only the error knows of what.
     if let Some(on) = &mut waiting_on
@@ -102,6 +105,17 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
             .map(|service| port::of(input, service))
             .unwrap_or_default(),
         last_error,
+    }
+}
+
+/// How bad it is for the environment: a warning, once a service is given up without which it is `Ready`.
+fn severity(code: Code, desired: Option<&Service>, state: ServiceState) -> Severity {
+    let criticality = desired.map(|service| service.criticality);
+    match criticality {
+        Some(Criticality::Recoverable | Criticality::Optional) if state == ServiceState::Failed => {
+            Severity::Warning
+        }
+        Some(_) | None => code.about().severity,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::complaint::{Complaint, Place};
-use argus_crds::error::Code;
+use argus_crds::error::{Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
 use crate::backoff::Growth;
@@ -110,7 +110,7 @@ struct Shop {
 
 impl Shop {
     fn new() -> Self {
-        let mut web = service("web", 8080, Criticality::Recoverable);
+        let mut web = service("web", 8080, Criticality::Important);
         web.depends_on = vec![Dependency {
             service: name("db"),
             condition: Condition::Healthy,
@@ -777,6 +777,47 @@ fn an_optional_service_does_not_hold_up_ready_and_a_one_shot_completes() {
     let status = shop.status();
     assert_eq!(status.services[0].state, ServiceState::Completed);
     assert_eq!(status.phase, Phase::Ready);
+}
+
+#[test]
+fn a_recoverable_service_that_was_given_up_is_a_warning_in_an_environment_that_is_ready() {
+    let lost = |criticality| {
+        let mut shop = Shop::ready();
+        let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+        services.get_mut(&name("web")).unwrap().criticality = criticality;
+        shop.is("web", "e1", ContainerState::Exited);
+        shop.died("web", 3, false);
+        shop.waits("web", WaitingOn::GaveUp { restarts: 3 });
+        let status = shop.status();
+        let degraded = status.conditions.iter().find(|it| it.kind == "Degraded").unwrap();
+        let told = (degraded.status, degraded.reason.clone());
+        let error = status.services[1].last_error.as_ref().unwrap();
+        (status.phase, told, error.severity)
+    };
+    let told = |truth, reason: &str| (truth, reason.to_owned());
+    assert_eq!(
+        lost(Criticality::Important),
+        (Phase::Degraded, told(Truth::True, "NotAllReady"), Severity::Fatal)
+    );
+    assert_eq!(
+        lost(Criticality::Recoverable),
+        (Phase::Ready, told(Truth::True, "Warned"), Severity::Warning)
+    );
+    assert_eq!(
+        lost(Criticality::Optional),
+        (Phase::Ready, told(Truth::False, "AsExpected"), Severity::Warning)
+    );
+}
+
+#[test]
+fn a_recoverable_service_is_waited_for_until_it_is_given_up() {
+    let mut shop = Shop::ready();
+    let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+    services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
+    shop.waits("web", WaitingOn::Unhealthy { until: None });
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Progressing);
+    assert_ne!(status.services[1].state, ServiceState::Failed);
 }
 
 #[test]
