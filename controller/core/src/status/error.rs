@@ -1,6 +1,6 @@
 //! Failures as the structured errors that leave the system.
 
-use argus_crds::error::{ActionId, Code, StructuredError};
+use argus_crds::error::{ActionId, Code, Severity, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::{Value, json};
 
@@ -41,7 +41,8 @@ pub fn unwritable(state: &str, why: &str) -> StructuredError {
         .details(json!({ "path": state, "reason": why }))
 }
 
-/// Everything that is wrong with the environment: its file, the engine, its services, what belongs to no service.
+/// Everything that is wrong with the environment: its file, the engine, its services, what belongs to no service. Warnings come
+/// last, so that the first is what to begin with.
 pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<StructuredError> {
     let mut errors = Vec::new();
     if let Some(rejection) = input.rejected {
@@ -67,6 +68,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     for rival in input.rivals {
         errors.extend(of_spec(Some(input.env.as_str()), *rival, input.now));
     }
+    errors.sort_by_key(|error| error.severity == Severity::Warning);
     errors.truncate(MOST);
     errors
         .into_iter()

@@ -810,6 +810,27 @@ fn a_recoverable_service_that_was_given_up_is_a_warning_in_an_environment_that_i
 }
 
 #[test]
+fn a_warning_comes_after_what_is_worse() {
+    let mut shop = Shop::ready();
+    let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+    services.get_mut(&name("db")).unwrap().criticality = Criticality::Recoverable;
+    for (service, hash) in [("db", "d1"), ("web", "e1")] {
+        shop.is(service, hash, ContainerState::Exited);
+        shop.died(service, 3, false);
+        shop.waits(service, WaitingOn::GaveUp { restarts: 3 });
+    }
+    let errors = shop.status().errors;
+    let told: Vec<_> = errors
+        .iter()
+        .map(|error| (error.service.as_deref(), error.severity))
+        .collect();
+    assert_eq!(
+        told,
+        [(Some("web"), Severity::Fatal), (Some("db"), Severity::Warning)]
+    );
+}
+
+#[test]
 fn a_recoverable_service_is_waited_for_until_it_is_given_up() {
     let mut shop = Shop::ready();
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;
