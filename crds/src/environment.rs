@@ -47,7 +47,7 @@ pub struct E2eSpec {
     /// How failures are met.
     #[serde(default)]
     pub resilience: Resilience,
-    /// History of test results.
+    /// The Node tool's history of test results; carried through, not acted on.
     #[serde(default)]
     pub history: History,
     /// Settings of the Node tool's dashboard; carried through, not acted on.

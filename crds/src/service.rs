@@ -64,13 +64,14 @@ pub struct Service {
     /// Further names that the container resolves, `name:address` each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_hosts: Vec<String>,
-    /// How long the container may take to stop before it is killed.
+    /// How long the container may take to stop before it is killed; by default 10 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<HumanDuration>,
     /// Whether the container runs once: exit 0 satisfies what depends on it, and it is not run again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,
-    /// What it means for the environment when this service is given up.
+    /// What it means for the environment when this service is given up; by default `critical` where others depend on it, else
+    /// `important`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<Criticality>,
     /// Whether full privileges are asked for; never granted, and a file that asks is refused.

@@ -19,7 +19,7 @@ pub struct Tests {
     /// How a failed test is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// How many suites run at once.
+    /// How many suites run at once; carried through, not acted on: they run one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
 }
@@ -36,7 +36,7 @@ pub struct Suite {
     /// The file that holds the tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What runs the tests.
+    /// What runs the tests; a suite of `yaml`, which is the Node tool's own, is skipped.
     #[serde(default)]
     pub runner: Runner,
     /// The command, by `sh -c`. The runners `shell` and `exec` need one; in place of what the others run.
@@ -48,10 +48,10 @@ pub struct Suite {
     /// How a failed test of this suite is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// Whether the tests of this suite run at once.
+    /// Whether the tests of this suite run at once; carried through, not acted on: that is its runner's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
-    /// How many tests of this suite run at once.
+    /// How many tests of this suite run at once; carried through, not acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: Option<u32>,
