@@ -48,6 +48,11 @@ impl Helpers {
             made: Mutex::default(),
         }
     }
+
+    /// Whether there may be any.
+    pub(crate) fn are_there(&self) -> bool {
+        self.own_image.is_some()
+    }
 }
 
 /// Where a helper looks from.

@@ -61,7 +61,7 @@ impl<'a> Case<'a> {
 
     fn facts(&self, death: &Death) -> Value {
         let lost_code = death.exit_code == 255 && restart::engine_caused(death, self.outages);
-        json!({
+        let mut facts = json!({
             "kind": diagnose::kind(death),
             "containerId": death.container,
             "startedAt": death.started_at.map(|at| at.to_string()),
@@ -77,7 +77,19 @@ impl<'a> Case<'a> {
             "incarnation": death.number,
             "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, death.number),
             "lastLine": death.evidence.as_ref().and_then(last_line).map(|line| self.redacted(line)),
-        })
+        });
+        if let Some(last) = death.probe_said.last() {
+            facts["probeOutput"] = json!(self.redacted(last));
+        }
+        if let Some(left) = &death.evidence {
+            if !left.questions.is_empty() {
+                facts["questions"] = json!(left.questions);
+            }
+            if !left.missing.is_empty() {
+                facts["missing"] = json!(left.missing);
+            }
+        }
+        facts
     }
 
     /// The error with the run and with what it left.
@@ -112,17 +124,12 @@ pub(super) fn of(case: &Case<'_>, death: &Death, container: Option<&Container>) 
     if let Some(map) = details.as_object_mut() {
         let said = Some(death.error.as_str()).filter(|said| !said.is_empty());
         map.insert("engineError".to_owned(), json!(said));
-        let probe = |line: &String| case.redacted(line);
-        if let Some(last) = death.probe_said.last() {
-            let all: Vec<String> = death.probe_said.iter().map(probe).collect();
-            map.insert("probeOutput".to_owned(), json!(probe(last)));
-            map.insert("probeLog".to_owned(), json!(all));
+        if !death.probe_said.is_empty() {
+            let said = death.probe_said.iter().map(|line| case.redacted(line));
+            map.insert("probeLog".to_owned(), json!(said.collect::<Vec<_>>()));
         }
         if let Some(left) = &death.evidence {
             map.insert("missing".to_owned(), json!(left.missing));
-            if !left.questions.is_empty() {
-                map.insert("questions".to_owned(), json!(left.questions));
-            }
         }
         let stopped = container.and_then(|container| container.stopped_by_other);
         if let Some(at) = stopped {
