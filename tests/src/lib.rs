@@ -12,6 +12,7 @@
 
 pub mod binary;
 pub mod controller;
+pub mod dam;
 pub mod engine;
 pub mod holder;
 pub mod http;
@@ -25,6 +26,7 @@ pub mod terminal;
 pub mod wait;
 
 pub use controller::{Controller, RunOptions};
+pub use dam::Dam;
 pub use engine::{Options, PrivateEngine};
 pub use holder::Holder;
 pub use proxy::Proxy;

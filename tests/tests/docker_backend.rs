@@ -727,6 +727,8 @@ impl Progress for Heard {
     fn say(&self, line: &str) {
         self.0.lock().expect("a list").push(line.to_owned());
     }
+
+    fn show(&self, _line: &str) {}
 }
 
 #[test]

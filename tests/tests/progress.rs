@@ -2,11 +2,12 @@
 #![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use argus_tests::stage::{LIMIT, engine};
-use argus_tests::{PrivateEngine, Registry, Terminal, binary, wait};
+use argus_tests::{Dam, PrivateEngine, Registry, Terminal, binary, wait};
 use rustix::process::Signal;
 
 const COLUMNS: u16 = 80;
@@ -171,12 +172,17 @@ fn a_pull_has_a_bar_with_what_is_there_of_it() {
     fs::create_dir_all(home.join("environments")).expect("a folder");
     fs::write(
         home.join("Dockerfile"),
-        "FROM busybox:local\nRUN head -c 96m /dev/urandom > /big\n",
+        "FROM busybox:local\nRUN head -c 48m /dev/urandom > /big\n",
     )
     .expect("a file");
     engine.docker_ok(&["build", "-q", "-t", "big:local", home.to_str().expect("a path")]);
     let registry = Registry::start(engine, 5017);
-    let image = registry.push(engine, "big:local");
+    let pushed = registry.push(engine, "big:local");
+    // The network may be fast and the terminal slow: a part of it waits until the bar was seen.
+    let server = registry.address.parse().expect("an address");
+    let front = SocketAddr::from(([127, 0, 0, 1], 5018));
+    let dam = Dam::build(engine, front, server, 16 * 1024 * 1024);
+    let image = pushed.replace(&registry.address, &front.to_string());
     engine.docker_ok(&["rmi", "big:local"]);
     engine.docker_ok(&["system", "prune", "-f"]);
     let spec = format!(
@@ -184,6 +190,8 @@ fn a_pull_has_a_bar_with_what_is_there_of_it() {
     );
     fs::write(home.join("environments/e2e.yaml"), spec).expect("a spec");
     let running = Terminal::start(argus(engine, &home, &["run"]), COLUMNS, 40);
+    running.wait_until(LIMIT, "a part is there", |text| text.contains(" MB"));
+    dam.open();
     running.wait_until(LIMIT, "it is ready", |text| text.contains("Ready"));
     running.signal(Signal::TERM);
     let (ran, ended) = running.end(LIMIT);

@@ -73,11 +73,16 @@ pub trait Backend: Send + Sync + 'static {
 pub trait Progress: Send + Sync {
     /// One line for people, such as `layer 3/7 12.1 MB of 40 MB` or `Step 2/5 : COPY`.
     fn say(&self, line: &str);
+
+    /// The same of what is only worth reading now, and not worth keeping.
+    fn show(&self, line: &str);
 }
 
 /// Nobody listens.
 impl Progress for () {
     fn say(&self, _line: &str) {}
+
+    fn show(&self, _line: &str) {}
 }
 
 /// Which log lines are wanted.

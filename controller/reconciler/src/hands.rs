@@ -31,8 +31,8 @@ pub mod progress;
 use archive::Archive;
 use blackout::Blackout;
 use gate::{Class, Gate};
-pub use progress::Board;
 use progress::Teller;
+pub use progress::{Board, Reader};
 
 /// An act that came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,8 +87,8 @@ impl<B: Backend> Hands<B> {
     }
 
     /// What pulls and builds say.
-    pub fn board(&self) -> watch::Receiver<Board> {
-        self.board.subscribe()
+    pub fn board(&self) -> Reader {
+        Reader::new(self.board.subscribe(), self.clock)
     }
 
     /// What is desired, for the secrets in it.
@@ -103,7 +103,7 @@ impl<B: Backend> Hands<B> {
         let subject = secrets.redacted(&step.subject.to_string());
         let span = tracing::info_span!("act", act = verb, subject, cause = %step.because);
         let (backend, gate) = (self.backend.clone(), self.gate.clone());
-        let teller = Teller::new(step.subject.clone(), self.board.clone(), self.clock);
+        let teller = Teller::new(step.subject.clone(), self.board.clone());
         let deadline = self.deadlines.of(&step.act);
         let log = log_of(&step.act, &self.state);
         let act = step.act.clone();

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, Stopwatch};
 use crate::gated::Openings;
 use crate::handle::Request;
-use crate::hands::{Board, Finished, Hands};
+use crate::hands::{Finished, Hands, Reader};
 use crate::history::chronicle::{Chronicle, Looked};
 use crate::history::journal::Health;
 use crate::keeper::Written;
@@ -84,7 +84,7 @@ pub(crate) struct Reconciler<B> {
     brain: Brain,
     backend: Arc<B>,
     hands: Hands<B>,
-    board: watch::Receiver<Board>,
+    board: Reader,
     clock: Clock,
     facts: Facts,
     wishes: Wishes,
@@ -322,7 +322,7 @@ impl<B: Backend> Reconciler<B> {
         let last = self.told.outlooks.borrow().clone();
         let specs = self.facts.specs.borrow().clone();
         let world = self.facts.worlds.borrow().clone();
-        let progress = self.board.borrow_and_update().clone();
+        let progress = self.board.read();
         let mut outlook = Outlook {
             as_of: self.clock.now(),
             mode: last.mode,

@@ -255,6 +255,10 @@ mod tests {
         fn say(&self, line: &str) {
             self.0.lock().unwrap().push(line.to_owned());
         }
+
+        fn show(&self, line: &str) {
+            self.say(line);
+        }
     }
 
     #[test]

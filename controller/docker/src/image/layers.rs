@@ -1,13 +1,8 @@
 //! How far a pull has come, added up from what each layer tells.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use argus_core::time::Timestamp;
 use bollard::models::CreateImageInfo;
-
-/// More lines than this nobody reads.
-const AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Layer {
@@ -16,22 +11,31 @@ struct Layer {
     total: u64,
 }
 
+/// What there is to say of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A step forward, worth keeping.
+    Step(String),
+    /// More of the same, for whoever looks now.
+    Amount(String),
+}
+
 /// The layers of one pull.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     layers: BTreeMap<String, Layer>,
-    said_at: Option<Timestamp>,
+    said: String,
 }
 
 impl Layers {
-    /// Takes one message in; a line for people when there is something new to say.
-    pub(super) fn hear(&mut self, info: CreateImageInfo, now: Timestamp) -> Option<String> {
+    /// Takes one message in; what there is to say of it, if that is anything new.
+    pub(super) fn hear(&mut self, info: CreateImageInfo) -> Option<Heard> {
         let status = info.status.unwrap_or_default();
         let Some(id) = info.id.filter(|_| is_of_a_layer(&status)) else {
-            return (!status.is_empty()).then_some(status);
+            return (!status.is_empty()).then_some(Heard::Step(status));
         };
+        let before = self.counted();
         let layer = self.layers.entry(id).or_default();
-        let was_done = layer.done;
         layer.done = matches!(status.as_str(), "Pull complete" | "Already exists");
         if status == "Downloading" {
             let amount = |value: Option<i64>| u64::try_from(value.unwrap_or(0)).unwrap_or(0);
@@ -41,20 +45,29 @@ impl Layers {
         } else if matches!(status.as_str(), "Download complete" | "Pull complete") {
             layer.current = layer.total;
         }
-        let finished = layer.done && !was_done;
-        let rested = self.said_at.is_none_or(|at| now.since(at) >= AT_MOST_EVERY);
-        if !finished && !rested {
+        let line = self.line();
+        if line == self.said {
             return None;
         }
-        self.said_at = Some(now);
-        Some(self.line())
+        self.said.clone_from(&line);
+        Some(if self.counted() == before {
+            Heard::Amount(line)
+        } else {
+            Heard::Step(line)
+        })
+    }
+
+    /// How many are done, of how many.
+    fn counted(&self) -> (usize, usize) {
+        let done = self.layers.values().filter(|layer| layer.done).count();
+        (done, self.layers.len())
     }
 
     fn line(&self) -> String {
-        let done = self.layers.values().filter(|layer| layer.done).count();
+        let (done, all) = self.counted();
         let sum = |part: fn(&Layer) -> u64| self.layers.values().map(part).sum::<u64>();
         let (current, total) = (sum(|layer| layer.current), sum(|layer| layer.total));
-        let layers = format!("layer {done}/{}", self.layers.len());
+        let layers = format!("layer {done}/{all}");
         if total == 0 {
             return layers;
         }
@@ -87,7 +100,7 @@ mod tests {
     #[test]
     fn layers_add_up_to_one_line() {
         let mut layers = Layers::default();
-        let mut hear = |at, id: Option<&str>, status: &str, detail: Option<(i64, i64)>| {
+        let mut hear = |id: Option<&str>, status: &str, detail: Option<(i64, i64)>| {
             let info = CreateImageInfo {
                 id: id.map(str::to_owned),
                 status: Some(status.to_owned()),
@@ -97,31 +110,30 @@ mod tests {
                 }),
                 error_detail: None,
             };
-            layers.hear(info, Timestamp(at))
+            layers.hear(info)
         };
+        let step = |line: &str| Some(Heard::Step(line.to_owned()));
+        let amount = |line: &str| Some(Heard::Amount(line.to_owned()));
+        let of = |current| Some((current, 40_000_000));
         assert_eq!(
-            hear(0, Some("1.0"), "Pulling from library/x", None).as_deref(),
-            Some("Pulling from library/x")
+            hear(Some("1.0"), "Pulling from library/x", None),
+            step("Pulling from library/x")
+        );
+        assert_eq!(hear(Some("a"), "Pulling fs layer", None), step("layer 0/1"));
+        assert_eq!(hear(Some("b"), "Already exists", None), step("layer 1/2"));
+        assert_eq!(
+            hear(Some("a"), "Downloading", of(12_100_000)),
+            amount("layer 1/2 12.1 MB of 40.0 MB")
         );
         assert_eq!(
-            hear(0, Some("a"), "Pulling fs layer", None).as_deref(),
-            Some("layer 0/1")
+            hear(Some("a"), "Downloading", of(12_100_001)),
+            None,
+            "nothing that one could see"
         );
         assert_eq!(
-            hear(1, Some("b"), "Already exists", None).as_deref(),
-            Some("layer 1/2")
+            hear(Some("a"), "Pull complete", None),
+            step("layer 2/2 40.0 MB of 40.0 MB")
         );
-        assert_eq!(
-            hear(2, Some("a"), "Downloading", Some((1_000_000, 40_000_000))),
-            None
-        );
-        let line = hear(1001, Some("a"), "Downloading", Some((12_100_000, 40_000_000)));
-        assert_eq!(line.as_deref(), Some("layer 1/2 12.1 MB of 40.0 MB"));
-        let line = hear(1002, Some("a"), "Pull complete", None);
-        assert_eq!(line.as_deref(), Some("layer 2/2 40.0 MB of 40.0 MB"));
-        assert_eq!(
-            hear(1003, None, "Status: done", None).as_deref(),
-            Some("Status: done")
-        );
+        assert_eq!(hear(None, "Status: done", None), step("Status: done"));
     }
 }

@@ -7,7 +7,7 @@ use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures::StreamExt;
 
 use super::credentials;
-use super::layers::Layers;
+use super::layers::{Heard, Layers};
 use crate::Shared;
 use crate::error::{self, Op};
 use crate::ownership::safe_reference;
@@ -29,11 +29,11 @@ pub(crate) async fn pull(
     let mut layers = Layers::default();
     loop {
         match tokio::time::timeout(shared.no_progress, stream.next()).await {
-            Ok(Some(Ok(info))) => {
-                if let Some(line) = layers.hear(info, (shared.now)()) {
-                    progress.say(&line);
-                }
-            }
+            Ok(Some(Ok(info))) => match layers.hear(info) {
+                Some(Heard::Step(line)) => progress.say(&line),
+                Some(Heard::Amount(line)) => progress.show(&line),
+                None => {}
+            },
             Ok(Some(Err(failure))) => return Err(sorted(&failure)),
             Ok(None) => return Ok(Done::Ok),
             Err(_) => {

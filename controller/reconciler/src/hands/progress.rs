@@ -14,7 +14,7 @@ use crate::clock::Clock;
 /// The newest line by subject; a subject that is done has none.
 pub type Board = BTreeMap<Subject, String>;
 
-/// Lines that follow each other faster are only logged: nobody reads that fast.
+/// Nobody reads faster than this.
 const PACE: Duration = Duration::from_millis(200);
 /// Most bytes of a log that are kept; of a longer one its end.
 const MAX_LOG: usize = 1024 * 1024;
@@ -24,60 +24,82 @@ const MAX_LOG: usize = 1024 * 1024;
 pub(super) struct Teller {
     subject: Subject,
     board: watch::Sender<Board>,
-    clock: Clock,
-    said: Mutex<Said>,
-}
-
-#[derive(Debug, Default)]
-struct Said {
-    last: Option<Timestamp>,
-    log: String,
+    log: Mutex<String>,
 }
 
 impl Teller {
-    pub(super) fn new(subject: Subject, board: watch::Sender<Board>, clock: Clock) -> Self {
+    pub(super) fn new(subject: Subject, board: watch::Sender<Board>) -> Self {
         Self {
             subject,
             board,
-            clock,
-            said: Mutex::default(),
+            log: Mutex::default(),
         }
     }
 
     /// All that was said, as far as it is kept.
     pub(super) fn log(&self) -> String {
-        self.said
+        self.log
             .lock()
-            .map(|mut said| std::mem::take(&mut said.log))
+            .map(|mut log| std::mem::take(&mut *log))
             .unwrap_or_default()
     }
 }
 
 impl Progress for Teller {
     fn say(&self, line: &str) {
-        let now = self.clock.now();
-        let Ok(mut said) = self.said.lock() else { return };
-        said.log.push_str(line);
-        said.log.push('\n');
-        if said.log.len() > 2 * MAX_LOG {
+        let Ok(mut log) = self.log.lock() else { return };
+        log.push_str(line);
+        log.push('\n');
+        if log.len() > 2 * MAX_LOG {
             // The first line end after the cut, so that no line is torn.
-            let cut = said.log.len() - MAX_LOG;
-            let from = said
-                .log
+            let cut = log.len() - MAX_LOG;
+            let from = log
                 .bytes()
                 .skip(cut)
                 .position(|byte| byte == b'\n')
                 .map_or(cut, |at| cut + at + 1);
-            if said.log.is_char_boundary(from) {
-                said.log.drain(..from);
+            if log.is_char_boundary(from) {
+                log.drain(..from);
             }
         }
-        if said.last.is_some_and(|last| now.since(last) < PACE) {
-            return;
-        }
-        said.last = Some(now);
+        drop(log);
+        self.show(line);
+    }
+
+    fn show(&self, line: &str) {
         self.board
             .send_modify(|board| drop(board.insert(self.subject.clone(), line.to_owned())));
+    }
+}
+
+/// The board, read at a pace: lines in between are not seen, the newest always is, however long nothing follows it.
+#[derive(Debug)]
+pub struct Reader {
+    board: watch::Receiver<Board>,
+    clock: Clock,
+    next: Timestamp,
+}
+
+impl Reader {
+    pub(super) fn new(board: watch::Receiver<Board>, clock: Clock) -> Self {
+        let next = clock.now();
+        Self { board, clock, next }
+    }
+
+    /// Waits until there is something that was not read; may be dropped and called again.
+    ///
+    /// # Errors
+    /// Nobody says anything any more.
+    pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
+        self.clock.sleep_until(Some(self.next)).await;
+        self.board.changed().await?;
+        self.next = self.clock.now() + PACE;
+        Ok(())
+    }
+
+    /// What stands there now.
+    pub fn read(&mut self) -> Board {
+        self.board.borrow_and_update().clone()
     }
 }
 
@@ -85,5 +107,31 @@ impl Drop for Teller {
     fn drop(&mut self) {
         self.board
             .send_if_modified(|board| board.remove(&self.subject).is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_newest_line_is_read_though_it_came_right_after_another_and_nothing_follows() {
+        let clock = Clock::virtual_from(Timestamp(0));
+        let (board, boards) = watch::channel(Board::new());
+        let mut reader = Reader::new(boards, clock);
+        let subject = Subject::Image {
+            key: "db:1".to_owned(),
+        };
+        let teller = Teller::new(subject.clone(), board);
+        teller.say("one");
+        reader.changed().await.unwrap();
+        assert_eq!(reader.read()[&subject], "one");
+        let before = clock.now();
+        teller.say("two");
+        teller.show("three");
+        reader.changed().await.unwrap();
+        assert_eq!(reader.read()[&subject], "three");
+        assert!(clock.now().since(before) >= PACE, "not faster than one reads");
+        assert_eq!(teller.log(), "one\ntwo\n");
     }
 }

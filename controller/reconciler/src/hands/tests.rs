@@ -105,7 +105,7 @@ async fn a_panic_in_a_call_is_an_unknown_outcome() {
 async fn four_mutations_at_once_and_a_pull_beside_them() {
     let second = Answer::After(Duration::from_secs(1));
     let (mut hands, fake, _dir) = hands(&[("start-container", second), ("pull-image", Answer::Never)]);
-    let board = hands.board();
+    let mut board = hands.board();
     hands.begin(
         &shop(),
         step(Act::PullImage {
@@ -131,14 +131,14 @@ async fn four_mutations_at_once_and_a_pull_beside_them() {
     let image = Subject::Image {
         key: "nginx:1".to_owned(),
     };
-    assert_eq!(*board.borrow(), Board::from([(image, "begun".to_owned())]));
+    assert_eq!(board.read(), Board::from([(image, "begun".to_owned())]));
     hands.abandon_heavy();
     let finished = hands.finished().await;
     assert_eq!(
         finished.outcome,
         Err(ActError::Unknown("pull-image was abandoned".to_owned()))
     );
-    assert!(board.borrow().is_empty());
+    assert!(board.read().is_empty());
 }
 
 #[tokio::test]
