@@ -13,7 +13,7 @@ mod aims;
 mod scene;
 mod told;
 
-pub use aims::{aims, aims_of};
+pub use aims::aims;
 pub use scene::Scene;
 pub use told::{errors, matrix};
 

@@ -30,7 +30,7 @@ pub struct Evidence {
     pub stderr: Vec<String>,
     /// The most memory it used, in bytes, as far as that was measured.
     pub memory_peak: Option<u64>,
-    /// What its port answered, under which names it was known and what it found of others, by what was asked.
+    /// What its probe found when it was asked once more, by what was asked.
     pub questions: BTreeMap<String, String>,
     /// What could not be taken, and why.
     pub missing: Vec<String>,

@@ -33,18 +33,11 @@ pub(crate) async fn carry_out(shared: &Shared, act: &Act, progress: &dyn Progres
         Act::PullImage { reference } => image::pull::pull(shared, reference, progress).await,
         Act::BuildImage(build) => image::build::build(shared, build, progress).await,
         Act::CreateContainer { name, spec } => container::create(shared, name, spec).await,
-        Act::KeepEvidence {
-            id,
-            since,
-            port,
-            aims,
-            ..
-        } => {
+        Act::KeepEvidence { id, since, port, .. } => {
             let run = evidence::Run {
                 id,
                 since: *since,
                 port: *port,
-                aims,
             };
             evidence::take(shared, run).await
         }

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use argus_backend::{LogLine, LogQuery, Stream};
-use argus_core::connectivity::{Aim, Seen, Trouble};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::{ActError, Done, Evidence};
 use argus_core::time::Timestamp;
@@ -14,7 +13,6 @@ use futures::stream::StreamExt;
 use tokio::net::TcpStream;
 
 use crate::Shared;
-use crate::links;
 use crate::logs;
 use crate::ownership;
 
@@ -42,7 +40,6 @@ pub(crate) struct Run<'a> {
     pub(crate) id: &'a ContainerId,
     pub(crate) since: Option<Timestamp>,
     pub(crate) port: Option<u16>,
-    pub(crate) aims: &'a [Aim],
 }
 
 /// The end of the time that there is, for everybody who waits for something.
@@ -54,11 +51,10 @@ type Over = SharedFuture<tokio::time::Sleep>;
 /// The container is gone, the engine does not answer, or nothing at all was to be had of its log.
 pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError> {
     let over = tokio::time::sleep(LIMIT).shared();
-    let (stdout, stderr, own, named) = tokio::join!(
+    let (stdout, stderr, questions) = tokio::join!(
         lines(shared, run, Stream::Stdout, Some(LINES), over.clone()),
         lines(shared, run, Stream::Stderr, Some(LINES), over.clone()),
         within(over.clone(), ask(shared, run)),
-        within(over.clone(), Box::pin(reach(shared, run))),
     );
     let (loud_stdout, loud_stderr) = (is_loud(&stdout), is_loud(&stderr));
     let (stdout, stderr) = tokio::join!(
@@ -88,11 +84,9 @@ pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError
             Err(why) => evidence.missing.push(format!("{name}: {why}")),
         }
     }
-    for (name, answers) in [("network", own), ("named", named)] {
-        match answers {
-            Ok(answers) => evidence.questions.extend(answers),
-            Err(why) => evidence.missing.push(format!("{name}: {why}")),
-        }
+    match questions {
+        Ok(questions) => evidence.questions = questions,
+        Err(why) => evidence.missing.push(format!("network: {why}")),
     }
     Ok(Done::Evidence(Box::new(evidence)))
 }
@@ -251,44 +245,6 @@ async fn ask(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, 
         found.insert("dns".to_owned(), "it is on no network".to_owned());
     }
     Ok(found)
-}
-
-/// What a container that still runs finds where it names others, seen from inside its network.
-async fn reach(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActError> {
-    if run.aims.is_empty() || !shared.helpers.are_there() {
-        return Ok(BTreeMap::new());
-    }
-    let seen = links::look(shared, run.id, run.aims).await?;
-    Ok(run
-        .aims
-        .iter()
-        .zip(&seen)
-        .flat_map(|(aim, seen)| answers(aim, seen))
-        .collect())
-}
-
-/// Of one look: what the name stands for, and what came of the connection.
-fn answers(aim: &Aim, seen: &Seen) -> Vec<(String, String)> {
-    let said = |trouble: &Trouble| format!("{}: {}", trouble.word(), trouble.said());
-    let dns = match &seen.trouble {
-        Some(trouble) if trouble.is_of_the_name() => said(trouble),
-        Some(_) | None => {
-            let addresses: Vec<_> = seen.addresses.iter().map(ToString::to_string).collect();
-            addresses.join(", ")
-        }
-    };
-    let tcp = match &seen.trouble {
-        None => Some("connected".to_owned()),
-        Some(trouble) if trouble.is_of_the_name() => None,
-        Some(trouble) => Some(said(trouble)),
-    };
-    let connected = aim
-        .port
-        .zip(tcp)
-        .map(|(port, tcp)| (format!("tcp {}:{port}", aim.host), tcp));
-    std::iter::once((format!("dns {}", aim.host), dns))
-        .chain(connected)
-        .collect()
 }
 
 #[cfg(test)]

@@ -48,11 +48,6 @@ impl Helpers {
             made: Mutex::default(),
         }
     }
-
-    /// Whether there may be any.
-    pub(crate) fn are_there(&self) -> bool {
-        self.own_image.is_some()
-    }
 }
 
 /// Where a helper looks from.

@@ -1,11 +1,11 @@
 //! Networks that people broke: healed, and seen to be.
 
+use argus_tests::PrivateEngine;
 use argus_tests::stage::{LIMIT, incarnations};
-use argus_tests::{Controller, PrivateEngine};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::stage::{BARE, controller, engine, helpers, no_helper_stays, shop, verified};
+use crate::stage::{BARE, controller, engine, helpers, shop, verified};
 
 fn disconnect(engine: &PrivateEngine, network: &str, container: &str) {
     engine.docker_ok(&["network", "disconnect", "-f", network, container]);
@@ -114,44 +114,4 @@ fn who_is_out_of_reach_though_all_looks_right_is_attached_anew_once() {
     let times = argus.logs().matches("out of reach, attached anew").count();
     assert!(times > 0, "it was attached anew");
     assert_eq!(argus.logs().matches("act=\"disconnect-network\"").count(), 1);
-}
-
-#[test]
-fn what_becomes_unhealthy_tells_what_it_found_of_those_whom_it_names() {
-    let engine = engine();
-    let argus = controller(engine);
-    argus.write_spec(
-        "e2e.yaml",
-        &format!(
-            r#"version: "1"
-project: {{ name: lonely }}
-resilience: {{ container: {{ maxRestarts: 0 }} }}
-services:
-  peer:
-    image: {BARE}
-    command: [demo-service]
-    container: {{ name: lonely-peer }}
-  sick:
-    image: {BARE}
-    command: [demo-service]
-    dependsOn: [peer]
-    container:
-      name: lonely-sick
-      environment: {{ OPEN: "http://peer:8080/", SHUT: "http://peer:81/" }}
-      healthcheck: {{ path: /nowhere, port: 8080, interval: 200ms, timeout: 1s, retries: 2, startPeriod: 1s }}
-"#
-        ),
-    );
-    let status = argus.wait_status("lonely", LIMIT, "tells what it found", |now| {
-        Controller::service(now, "sick")["lastError"]["details"]["attempts"][0]["questions"].is_object()
-    });
-    let error = &Controller::service(&status, "sick")["lastError"];
-    let found = &error["details"]["attempts"][0]["questions"];
-    let peer = engine.inspect("lonely-peer").expect("it runs");
-    let address = &peer["NetworkSettings"]["Networks"]["argusai-lonely-network"]["IPAddress"];
-    assert_eq!(&found["dns peer"], address, "{error:#}");
-    assert_eq!(found["tcp peer:8080"], "connected", "{error:#}");
-    let shut = found["tcp peer:81"].as_str().unwrap_or_default();
-    assert!(shut.starts_with("refused: "), "{error:#}");
-    no_helper_stays(engine, "lonely");
 }

@@ -17,11 +17,6 @@ pub fn aims(desired: &Desired) -> BTreeMap<ServiceName, Vec<Aim>> {
     all.filter(|(_, aims)| !aims.is_empty()).collect()
 }
 
-/// Of one service.
-pub fn aims_of(service: &Service, desired: &Desired) -> Vec<Aim> {
-    of(service, desired, &names(desired))
-}
-
 /// Every name that a service is known by on the network.
 fn names(desired: &Desired) -> BTreeMap<&str, &Service> {
     let mut names = BTreeMap::new();

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::connectivity::Aim;
 use crate::desired::{Build, Confinement, File, Mount};
 use crate::ident::{ContainerId, NetworkId, ResourceName};
 use crate::time::Timestamp;
@@ -98,9 +97,6 @@ pub enum Act {
         exit_code: Option<i64>,
         /// The port that its probe asks; asked once more where the container still runs.
         port: Option<u16>,
-        /// Whom it names, asked for from inside where it still runs.
-        #[serde(default)]
-        aims: Vec<Aim>,
         /// What its probe said last, oldest first, to be kept with the rest.
         probe_said: Vec<String>,
     },

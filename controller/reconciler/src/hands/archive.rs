@@ -56,7 +56,7 @@ pub struct Facts {
     /// What its probe said last, oldest first, where that is how it failed.
     #[serde(default)]
     pub probe_said: Vec<String>,
-    /// What its port answered, under which names it was known and what it found of others, by what was asked.
+    /// What its port answered and under which names it was known, by what was asked.
     #[serde(default)]
     pub questions: std::collections::BTreeMap<String, String>,
     /// Lines of stdout.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::Look;
-use crate::connectivity;
 use crate::desired::ProbeKind;
 use crate::diagnose::Ending;
 use crate::memory::restart::{self, Verdict as Restart};
@@ -48,19 +47,12 @@ pub(super) fn evidence(look: &Look<'_>) -> Option<Act> {
         Some(ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }) => Some(*port),
         Some(ProbeKind::Exec { .. } | ProbeKind::Docker) | None => None,
     };
-    let desired = &look.accepted.desired;
-    let unhealthy = last.ending == Ending::Unhealthy;
     (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| Act::KeepEvidence {
         id: last.container.clone(),
         number: last.number,
         since: last.started_at,
-        exit_code: (!unhealthy).then_some(last.exit_code),
-        port: port.filter(|_| unhealthy),
-        aims: if unhealthy && desired.verify_links {
-            connectivity::aims_of(look.service, desired)
-        } else {
-            Vec::new()
-        },
+        exit_code: (last.ending != Ending::Unhealthy).then_some(last.exit_code),
+        port: port.filter(|_| last.ending == Ending::Unhealthy),
         probe_said: last.probe_said.clone(),
     })
 }
