@@ -11,23 +11,35 @@ use crate::plan::{PortKey, PortMap};
 /// How the engine's host is called from a container.
 const HOST: &str = "host.docker.internal:";
 /// How whoever speaks calls its own host, which many who write a file take for the engine's.
-const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", "0.0.0.0:"];
+const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", ANY];
 
-/// A text of a service with every port in the place of which another stands.
-pub(super) fn text(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
-    follow(written, |_, wanted| stand_in(wanted, desired, service, ports))
+/// Every address of this host, which is how a place to listen is written.
+const ANY: &str = "0.0.0.0:";
+
+/// A variable, which may be read by whoever is told it: only a place to listen is the container's own.
+pub(super) fn variable(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    follow(written, |host, wanted| {
+        (host != ANY || !is_inside(service, wanted)).then(|| stand_in(wanted, desired, service, ports))?
+    })
 }
 
-/// The command of an `exec` probe. It runs inside the container, where the container's own ports stay what they are.
+/// A word of a command. It runs inside the container, where the container's own ports stay what they are.
+pub(super) fn word(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    follow(written, |host, wanted| {
+        (host == HOST || !is_inside(service, wanted)).then(|| stand_in(wanted, desired, service, ports))?
+    })
+}
+
+/// The command of an `exec` probe.
 pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &PortMap) -> Vec<String> {
-    let is_inside =
-        |host: &str, number: u16| host != HOST && service.ports.iter().any(|port| port.container == number);
-    let follows = |host: &str, wanted: u16| {
-        (!is_inside(host, wanted))
-            .then(|| stand_in(wanted, desired, service, ports))
-            .flatten()
-    };
-    command.iter().map(|word| follow(word, follows)).collect()
+    let words = command.iter();
+    words
+        .map(|written| word(written, desired, service, ports))
+        .collect()
+}
+
+fn is_inside(service: &Service, number: u16) -> bool {
+    service.ports.iter().any(|port| port.container == number)
 }
 
 /// The file of a mock, whose target may be a service of the environment by its port on the host.
@@ -38,7 +50,7 @@ pub(super) fn file<'a>(
     ports: &PortMap,
 ) -> Cow<'a, File> {
     let moved = file.target.as_ref().and_then(|target| {
-        let now = text(target, desired, service, ports);
+        let now = variable(target, desired, service, ports);
         (now != *target).then_some(now)
     });
     let config = moved.and_then(|target| {
@@ -172,6 +184,35 @@ mocks:
                 "localhost:5432"
             ]
         );
+    }
+
+    #[test]
+    fn a_place_to_listen_is_the_containers_own_and_so_is_all_of_it_in_a_command() {
+        let (desired, ports) = shop();
+        let web = of(&desired, "web");
+        let cases = [
+            ("0.0.0.0:8080", "0.0.0.0:8080", "0.0.0.0:8080"),
+            ("0.0.0.0:8081", "0.0.0.0:20081", "0.0.0.0:20081"),
+            (
+                "http://localhost:8080",
+                "http://localhost:20080",
+                "http://localhost:8080",
+            ),
+            (
+                "http://localhost:8081",
+                "http://localhost:20081",
+                "http://localhost:20081",
+            ),
+            (
+                "host.docker.internal:8080",
+                "host.docker.internal:20080",
+                "host.docker.internal:20080",
+            ),
+        ];
+        for (written, as_variable, as_word) in cases {
+            assert_eq!(variable(written, &desired, web, &ports), as_variable);
+            assert_eq!(word(written, &desired, web, &ports), as_word);
+        }
     }
 
     #[test]

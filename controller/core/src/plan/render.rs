@@ -68,12 +68,10 @@ fn volatile(desired: &Desired, site: &Site, now: Timestamp) -> [(String, String)
 }
 
 fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site) -> ContainerSpec {
-    let text = |written: &str| resolve(written, desired, service, ports);
-    let texts = |written: &Option<Vec<String>>| {
-        written
-            .as_ref()
-            .map(|words| words.iter().map(|word| text(word)).collect())
-    };
+    let variable =
+        |written: &str| moved::variable(&resolve(written, desired, ports), desired, service, ports);
+    let word = |written: &String| moved::word(&resolve(written, desired, ports), desired, service, ports);
+    let words = |written: &Option<Vec<String>>| Some(written.as_ref()?.iter().map(word).collect());
     let role = match service.role {
         Role::Service => "service",
         Role::Mock => "mock",
@@ -98,12 +96,12 @@ fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site)
             Image::Named(_) => String::new(),
             Image::Built(build) => build.digest.to_string(),
         },
-        entrypoint: texts(&service.entrypoint),
-        command: texts(&service.command),
+        entrypoint: words(&service.entrypoint),
+        command: words(&service.command),
         environment: service
             .environment
             .iter()
-            .map(|(key, value)| (key.clone(), text(value)))
+            .map(|(key, value)| (key.clone(), variable(value)))
             .collect(),
         labels: all_labels,
         network: desired.network.clone(),
@@ -164,8 +162,8 @@ fn ports_label(service: &Service, ports: &PortMap) -> String {
     entries.join(",")
 }
 
-/// What stands in for the references and moved ports in one text.
-fn resolve(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+/// What stands in for the references in one text.
+fn resolve(written: &str, desired: &Desired, ports: &PortMap) -> String {
     let mut text = written.to_owned();
     if text.contains("{{") {
         for other in desired.services.values() {
@@ -190,5 +188,5 @@ fn resolve(written: &str, desired: &Desired, service: &Service, ports: &PortMap)
             }
         }
     }
-    moved::text(&text, desired, service, ports)
+    text
 }
