@@ -133,7 +133,7 @@ impl E2eSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Project {
-    /// Identity of the environment, together with `isolation.namespace`.
+    /// Its slug is the name of the environment, unless `isolation.namespace` is given.
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
     /// What the project is, for people.
@@ -148,7 +148,7 @@ pub struct Project {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Network {
-    /// Name of the network; by default `argusai-<namespace or project slug>-network`.
+    /// Name of the network, taken as it is written; by default `argusai-<namespace or project slug>-network`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -157,10 +157,10 @@ pub struct Network {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Isolation {
-    /// Prefix of resource names and identity of the environment; by default the slug of the project's name.
+    /// Name of the environment, in place of the slug of the project's name; containers and named volumes get it as a suffix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Where a reassigned host port is taken from: `[low, high]`, both included.
+    /// Where a reassigned host port is taken from: `[low, high]`, both included, from 1024.
     pub port_range: PortRange,
 }
 
@@ -270,13 +270,13 @@ impl Default for Rollback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestartPolicy {
-    /// The window in which restarts are counted against `resilience.container.maxRestarts`.
+    /// The window in which restarts count against `resilience.container.maxRestarts`; with a health check all do until `resetAfter`.
     pub window: HumanDuration,
     /// How long a container is healthy before its restarts are forgotten.
     pub reset_after: HumanDuration,
     /// The longest delay between two restarts.
     pub max_delay: HumanDuration,
-    /// What happens when the budget is spent.
+    /// When the budget is spent: `giveUp` waits for a change, `slowRetry` tries every minute. `never`: no failure is followed by a restart.
     pub mode: RestartMode,
 }
 

@@ -25,28 +25,28 @@ pub struct Mock {
     /// What is answered; the most specific route that matches counts, then the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<MockRoute>,
-    /// An image to run instead of inline routes.
+    /// An image to run; of the other keys only `port`, `containerPort`, `args` and `volumes` count then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Arguments of that image, in one text.
+    /// Arguments of that image, in one text that is split into words without a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<String>,
     /// Mounts of that image, `host-or-volume:container[:ro]` each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// An `OpenAPI` 3.x document to answer from.
+    /// An `OpenAPI` document, 3.0 or 3.1, to answer from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openapi: Option<String>,
-    /// Where answers come from: the document, a recorded target, the recordings, or both.
+    /// Where answers come from: the document, a recorded target, the recordings, or (`smart`) the document with what was asked in it.
     #[serde(default)]
     pub mode: MockMode,
     /// Whether a request that breaks the document's schema is answered with 422.
     #[serde(default)]
     pub validate: bool,
-    /// The real service that is recorded. Required in mode `record`.
+    /// The real service that is recorded, `http://` only. Required in mode `record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Where recordings are kept.
+    /// Folder of the recordings, relative to the directory of the file; for `record` and `replay`, and it must be there.
     #[serde(default = "recordings")]
     pub recordings_dir: String,
     /// How deep generated answers nest.
@@ -91,7 +91,7 @@ pub struct MockRoute {
 #[serde(rename_all = "camelCase", default)]
 pub struct MockResponse {
     /// The HTTP status.
-    #[schemars(range(min = 100, max = 599))]
+    #[schemars(range(min = 200, max = 599))]
     pub status: u16,
     /// The headers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]

@@ -10,27 +10,28 @@ use crate::text::Command;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Healthcheck {
-    /// How the container is asked: an HTTP GET, a TCP connection, a command in it, or its image's own check.
+    /// How the container is asked: an HTTP GET, a TCP connection, a command in it, or (`docker`) its image's own HEALTHCHECK, which it must
+    /// have, with the times that stand there and not here.
     #[serde(rename = "type")]
     pub kind: ProbeType,
     /// The path that is asked; healthy on 2xx and 3xx. Required for `http`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The port inside the container; by default its first one.
+    /// The port inside the container; by default the first TCP port that it publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub port: Option<u16>,
     /// The command that is run in the container. Required for `exec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
-    /// How long to wait between two checks.
+    /// How long to wait between two checks, once one was decided on; before that it is asked more often.
     pub interval: HumanDuration,
     /// How long one check may take.
     pub timeout: HumanDuration,
     /// How many failures in a row make the container unhealthy.
     #[schemars(range(min = 1, max = 1000))]
     pub retries: u32,
-    /// How long after its start failures do not count.
+    /// How long after its start failures do not count; over with the first success.
     pub start_period: HumanDuration,
     /// How many successes in a row make the container healthy.
     #[schemars(range(min = 1, max = 100))]

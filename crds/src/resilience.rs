@@ -15,7 +15,7 @@ pub struct Resilience {
     pub container: ContainerResilience,
     /// What is done about ports and networks.
     pub network: NetworkResilience,
-    /// When the engine is left alone for a while.
+    /// When the environment is left alone for a while.
     pub circuit_breaker: CircuitBreaker,
 }
 
@@ -47,7 +47,7 @@ impl Default for Preflight {
 pub struct ContainerResilience {
     /// Whether a failed container is restarted.
     pub restart_on_failure: bool,
-    /// How often, before it is given up.
+    /// How often at most, before it is given up; the same failure three times in a row ends it earlier.
     #[schemars(range(max = 10))]
     pub max_restarts: u32,
     /// The delay before the first restart.
@@ -81,7 +81,7 @@ pub enum RestartBackoff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkResilience {
-    /// What happens when a host port is taken: move to a free one, or fail.
+    /// When a host port is taken: `auto` moves to a free one of `isolation.portRange`, `fail` waits until it is free and says so.
     pub port_conflict_strategy: PortConflictStrategy,
     /// Whether every service is checked to reach every other one that it names.
     pub verify_connectivity: bool,
@@ -106,16 +106,16 @@ pub enum PortConflictStrategy {
     Fail,
 }
 
-/// When the engine is left alone for a while.
+/// When an environment is left alone for a while; the engine's own breaker is the controller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CircuitBreaker {
-    /// Whether the breaker works at all.
+    /// Whether the environment has a breaker of its own.
     pub enabled: bool,
     /// How many failures in a row open it.
     #[schemars(range(min = 1, max = 20))]
     pub failure_threshold: u32,
-    /// How long it stays open before one attempt, in milliseconds.
+    /// How long it stays open before one attempt, the first time: from `100ms` to `5m`, and twice as long each time after that.
     pub reset_timeout_ms: HumanDuration,
 }
 

@@ -20,13 +20,13 @@ pub struct Service {
     /// Unique name; required in a list of services, taken from the key in a map of services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How the image is built; instead of `image`.
+    /// How the image is built. One of `build` and `image` is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
-    /// The image to pull and run; instead of `build`.
+    /// The image to run, pulled where it is not on the engine; with `build`, the tag to build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The container that is run.
+    /// The container that is run; required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
     /// Values for `{{config.NAME}}`.
@@ -37,7 +37,7 @@ pub struct Service {
     )]
     #[schemars(with = "text::TextMap")]
     pub vars: BTreeMap<String, String>,
-    /// The services that come first: a name each, or a name with the condition that is waited for.
+    /// The services that come first; always a list, of names, or of maps with a name and what is waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<Dependency>,
     /// Arguments of the container's main process, instead of the image's.
@@ -52,10 +52,10 @@ pub struct Service {
     /// The working directory of the main process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
-    /// The most memory the container may use.
+    /// The most memory the container may use, from `6Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
-    /// How many processors the container may use, as in `1.5`.
+    /// How many processors the container may use, as in `1.5`; from 0.01 to 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuCount>,
     /// Directories in memory, `/path` or `/path:options` each.
@@ -64,7 +64,8 @@ pub struct Service {
     /// Further names that the container resolves, `name:address` each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_hosts: Vec<String>,
-    /// How long the container may take to stop before it is killed; by default 10 s.
+    /// How long it may take to stop before it is killed, when it is restarted or replaced; by default `10s`, at most `10m`. What is taken
+    /// down has `10s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<HumanDuration>,
     /// Whether the container runs once: exit 0 satisfies what depends on it, and it is not run again.
@@ -83,13 +84,13 @@ pub struct Service {
     /// Devices asked for; never granted, and a file that asks is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Network mode asked for; a container has its own, and a file that asks for `host` or another's is refused.
+    /// Network mode asked for; a container has its own: anything but `bridge`, `default` or `private` is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_mode: Option<String>,
-    /// Process namespace asked for; a container has its own, and a file that asks for `host` or another's is refused.
+    /// Process namespace asked for; a container has its own: anything but `bridge`, `default` or `private` is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
-    /// IPC namespace asked for; a container has its own, and a file that asks for `host` or another's is refused.
+    /// IPC namespace asked for; a container has its own: anything but `bridge`, `default` or `private` is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipc: Option<String>,
 }
@@ -104,7 +105,7 @@ pub struct Build {
     /// The build context, relative to the directory of the file.
     #[serde(default = "here")]
     pub context: String,
-    /// The tag to build and to run.
+    /// The tag to build and to run; by default the `image` beside, else `argus/<environment>-<service>:latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Build arguments.
@@ -138,7 +139,8 @@ pub struct Container {
     /// Mounts, `host-or-volume:container[:ro]` each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// How it is found out that the container is healthy; without it, running is enough.
+    /// How it is found out that the container is healthy; without it by the image's own HEALTHCHECK, and where there is none running is
+    /// enough. Not for what runs once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
 }

@@ -16,7 +16,7 @@ use crate::text;
 pub struct Tests {
     /// The suites, in the order they are run.
     pub suites: Vec<Suite>,
-    /// How a failed test is tried again.
+    /// How a failed suite is run again, where it says nothing itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
     /// How many suites run at once; carried through, not acted on: they run one after the other.
@@ -33,7 +33,7 @@ pub struct Suite {
     /// Short name for commands; by default the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The file that holds the tests.
+    /// The file or folder that `vitest`, `pytest` or `playwright` is given; not beside a `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// What runs the tests; a suite of `yaml`, which is the Node tool's own, is skipped.
@@ -42,10 +42,10 @@ pub struct Suite {
     /// The command, by `sh -c`. The runners `shell` and `exec` need one; in place of what the others run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The runner's own configuration file.
+    /// The configuration file that `vitest`, `pytest` or `playwright` is given; not beside a `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// How a failed test of this suite is tried again.
+    /// How it is run again when it fails; in place of `tests.retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
     /// Whether the tests of this suite run at once; carried through, not acted on: that is its runner's.
@@ -71,14 +71,14 @@ pub enum Runner {
     Playwright,
 }
 
-/// How a failed test is tried again.
+/// How a failed suite is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TestRetry {
-    /// How often a test is run at most.
+    /// How often a suite is run at most; once an attempt that infrastructure disturbed is not counted.
     #[schemars(range(min = 1, max = 10))]
     pub max_attempts: u32,
-    /// The delay before the second attempt.
+    /// The delay before the second attempt; none is longer than `10m`.
     pub delay: HumanDuration,
     /// How the delay grows.
     pub backoff: RetryBackoff,
@@ -181,7 +181,7 @@ impl JsonSchema for Parallel {
     }
 }
 
-/// History of test results.
+/// The Node tool's history of test results; carried through, not acted on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {

@@ -17,7 +17,7 @@ const KINDS: [(&str, &str); 7] = [
     ("HumanDuration", "duration"),
     ("ByteSize", "size"),
     ("CpuCount", "number"),
-    ("Command", "text or list"),
+    ("Command", "command: text, or list"),
     ("TextMap", "map of texts"),
     ("Port", "port"),
     ("PortRange", "`[low, high]`"),
@@ -72,7 +72,12 @@ impl<'a> Walk<'a> {
             return ways.join(", or ");
         }
         if let Some(items) = of.get("items") {
-            return format!("list of {}", self.kind(&format!("{path}[]"), items));
+            let kind = self.kind(&format!("{path}[]"), items);
+            return if kind.contains(", or ") {
+                format!("list of ({kind})")
+            } else {
+                format!("list of {kind}")
+            };
         }
         if let Some(values) = of.get("additionalProperties").filter(|values| values.is_object()) {
             return format!("by name: {}", self.kind(&format!("{path}.NAME"), values));

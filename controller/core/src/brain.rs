@@ -332,7 +332,7 @@ impl Brain {
             self.memory.began(env, step, observed, inputs.now);
         }
         if let Some(accepted) = accepted
-            && plan.is_settled_but_for_orphans()
+            && plan.left(&accepted.desired.services).next().is_none()
             && let Some(kept) = self.memory.environments.get_mut(env)
         {
             kept.last_good = Some(accepted.desired.revision.clone());

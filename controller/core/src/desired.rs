@@ -339,6 +339,17 @@ pub enum Criticality {
     Optional,
 }
 
+impl Criticality {
+    /// Whether the environment is not `Ready` without the service, which may have been given up.
+    pub fn is_required(self, given_up: bool) -> bool {
+        match self {
+            Self::Critical | Self::Important => true,
+            Self::Recoverable => !given_up,
+            Self::Optional => false,
+        }
+    }
+}
+
 /// How failed containers are started again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartPolicy {

@@ -32,6 +32,7 @@ pub mod orphan;
 pub mod port;
 pub(crate) mod ready;
 pub mod render;
+mod required;
 mod restraint;
 mod retry;
 mod service;
@@ -158,13 +159,6 @@ impl Plan {
     /// Nothing to do and nothing to wait for.
     pub fn is_settled(&self) -> bool {
         self.steps.is_empty() && self.waits.is_empty()
-    }
-
-    /// Nothing is left to do or to wait for but the removal of what dead controllers left.
-    pub fn is_settled_but_for_orphans(&self) -> bool {
-        let steps = self.steps.iter().map(|step| &step.subject);
-        let waits = self.waits.iter().map(|wait| &wait.subject);
-        steps.chain(waits).all(|subject| self.is_about_an_orphan(subject))
     }
 
     /// Whether a subject is something that a dead controller left.

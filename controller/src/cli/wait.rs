@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, Truth};
+use argus_crds::error::{Code, Severity, StructuredError};
+use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
 use argus_reconciler::state::StateDir;
 use argus_reconciler::{Command, clock};
 use clap::{Args, ValueEnum};
@@ -229,7 +229,7 @@ fn is_alive(leased: &StructuredError) -> bool {
     holder.is_some_and(|holder| holder["renews"] == true)
 }
 
-/// A service of it is given up, and it is one that counts: an optional one makes nothing `Degraded`.
+/// A service of it is given up, and it is one that counts: of one that the environment is ready without it is warned.
 fn has_lost(status: &EnvironmentStatus) -> bool {
     let blocked = status
         .conditions
@@ -239,7 +239,13 @@ fn has_lost(status: &EnvironmentStatus) -> bool {
         && status
             .services
             .iter()
-            .any(|row| row.state == ServiceState::Failed)
+            .any(|row| row.state == ServiceState::Failed && !is_warned_of(row))
+}
+
+fn is_warned_of(row: &ServiceStatus) -> bool {
+    row.last_error
+        .as_ref()
+        .is_some_and(|error| error.severity == Severity::Warning)
 }
 
 fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Duration) -> Failure {
@@ -273,4 +279,49 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
         return Failure::new(held.clone());
     }
     error.exit(Exit::Late).hint(format!("look closer: `{about}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::status::Condition;
+
+    use super::*;
+
+    fn row(state: ServiceState, error: StructuredError) -> ServiceStatus {
+        ServiceStatus {
+            name: error.service.clone().unwrap_or_default(),
+            state,
+            last_error: Some(error),
+            ..ServiceStatus::default()
+        }
+    }
+
+    #[test]
+    fn nothing_is_given_up_while_what_is_required_may_come_back() {
+        let lost = |severity| {
+            let spent = StructuredError::new(Code::ContainerRestartExhausted, "gave up").service("side");
+            let crash = StructuredError::new(Code::ContainerCrash, "exited with 1").service("api");
+            let status = EnvironmentStatus {
+                environment: "shop".to_owned(),
+                phase: Phase::Degraded,
+                revision: Some("r1".to_owned()),
+                conditions: vec![Condition {
+                    kind: "Blocked".to_owned(),
+                    status: Truth::True,
+                    reason: "PersonNeeded".to_owned(),
+                    message: String::new(),
+                    last_transition_time: String::new(),
+                }],
+                services: vec![
+                    row(ServiceState::Failed, spent.severity(severity)),
+                    row(ServiceState::Waiting, crash.clone()),
+                ],
+                errors: vec![crash],
+                ..EnvironmentStatus::default()
+            };
+            given_up(&status).is_err()
+        };
+        assert!(lost(Severity::Fatal));
+        assert!(!lost(Severity::Warning));
+    }
 }

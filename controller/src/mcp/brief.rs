@@ -215,10 +215,11 @@ impl Brief {
         let wait = || NextStep::new("returns when it is ready or given up", "argus_wait", env.clone());
         let why = || NextStep::new("the chain of causes", "argus_why", env.clone());
         match self.phase {
-            Phase::Ready | Phase::Terminating => Vec::new(),
+            Phase::Terminating => Vec::new(),
+            Phase::Ready if self.problem.is_none() => Vec::new(),
             Phase::Held => vec![NextStep::new("lets it go on", "argus_resume", env)],
             Phase::Pending | Phase::Progressing if self.problem.is_none() => vec![wait()],
-            Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
+            Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
                 let remedies = self.problem.iter().flat_map(|problem| &problem.remedies);
                 let mut steps = vec![why()];
                 steps.extend(

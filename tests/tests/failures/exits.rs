@@ -130,7 +130,11 @@ fn what_its_file_calls_recoverable_is_a_warning_once_it_is_given_up() {
     let ending = shell("warned", "exit 127", "criticality: recoverable");
     let fine = "\n  fine:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    container: { name: warned-fine }";
     let case = Case::start("warned", "restartDelay: 1s", &(ending + fine));
-    let status = case.argus.wait_ready("warned", LIMIT);
+    let status = case
+        .argus
+        .wait_status("warned", LIMIT, "is ready without it", |now| {
+            now["phase"] == "Ready" && Controller::service(now, "bad")["state"] == "Failed"
+        });
     let error = Controller::service(&status, "bad")["lastError"].clone();
     assert_eq!(
         (&error["code"], &error["severity"]),
@@ -138,6 +142,7 @@ fn what_its_file_calls_recoverable_is_a_warning_once_it_is_given_up() {
         "{status:#}"
     );
     assert_eq!(status["errors"], serde_json::json!([error]));
+    assert_eq!(status["lastGoodRevision"], status["revision"], "{status:#}");
     assert!(case.argus.cli(&["wait", "warned"]).status.success());
     let shown = case.argus.cli(&["get", "-o", "wide"]);
     let shown = String::from_utf8_lossy(&shown.stdout);

@@ -82,9 +82,25 @@ fn what_never_becomes_healthy_is_given_up_within_its_budget() {
     let attempts = error["details"]["attempts"].as_array().expect("attempts");
     assert_eq!(attempts.len(), 3, "{error:#}");
     assert!(
-        attempts.iter().all(|attempt| attempt["kind"] == "unhealthy"),
+        attempts.iter().all(|attempt| attempt["kind"] == "unhealthy"
+            && text(&attempt["probeOutput"]).contains("404")
+            && attempt["questions"].is_object()),
         "{error:#}"
     );
+}
+
+#[test]
+fn a_check_that_the_image_does_not_have_is_said_and_not_waited_for() {
+    let service = format!(
+        "image: {IMAGE}\n    container: {{ name: unchecked-bad, healthcheck: {{ type: docker }} }}\n"
+    );
+    let case = Case::start("unchecked", "restartDelay: 1s", &service);
+    let error = case.wait_error("SPEC_INVALID");
+    assert!(text(&error["message"]).contains("no HEALTHCHECK"), "{error:#}");
+    assert_eq!(error["suggestedActions"][0], "fix_healthcheck", "{error:#}");
+    let now = case.argus.status("unchecked");
+    assert_eq!(now["phase"], "Degraded", "{now:#}");
+    assert!(case.inspect().as_ref().and_then(started).is_some(), "it runs");
 }
 
 #[test]

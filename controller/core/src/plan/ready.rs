@@ -4,7 +4,7 @@ use super::{PlanInput, WaitingOn, drift};
 use crate::desired::{Condition, Probe, ProbeKind, Service};
 use crate::ident::ServiceName;
 use crate::memory::restart;
-use crate::observed::{Container, ContainerState, EngineHealthStatus, Outage};
+use crate::observed::{Container, ContainerState, EngineHealthStatus, Facts, Outage};
 use crate::probe::{HealthBook, Verdict};
 
 /// The container that is what its service shall be now.
@@ -69,6 +69,13 @@ pub(crate) fn verdict(
         None if facts.is_none() => Some(Verdict::Starting),
         None => None,
     }
+}
+
+/// Whether the image shall be what checks its health, and has no check: the engine tells of one from the start on.
+pub(crate) fn is_never_asked(probe: Option<&Probe>, container: &Container) -> bool {
+    let by_image = probe.is_some_and(|probe| probe.kind == ProbeKind::Docker);
+    let has_none = |facts: &Facts| facts.started_at.is_some() && facts.health.is_none();
+    by_image && container.facts.as_ref().is_some_and(has_none)
 }
 
 /// Whether everything that a service depends on has come far enough.

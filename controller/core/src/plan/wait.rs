@@ -133,6 +133,8 @@ pub enum WaitingOn {
         /// 126 or 127.
         exit_code: i64,
     },
+    /// Its file leaves its health to a check of its image, which has none.
+    NoHealthcheck,
     /// Too many services were restarted lately, over all environments.
     Storm {
         /// When there is room again.
@@ -266,6 +268,19 @@ pub struct Asked {
 }
 
 impl WaitingOn {
+    /// Nothing is done about it any more before something changes.
+    pub fn is_given_up(&self) -> bool {
+        matches!(
+            self,
+            Self::Failed { .. }
+                | Self::GaveUp { .. }
+                | Self::Halted { .. }
+                | Self::NotRunnable { .. }
+                | Self::NoHealthcheck
+                | Self::NotRestarted
+        )
+    }
+
     /// A look at engine and disk is what ends it, and none is on its way.
     pub fn asks_for_a_look(&self) -> bool {
         matches!(self, Self::Preflight { until: None, .. })
@@ -306,6 +321,7 @@ impl WaitingOn {
             | Self::GaveUp { .. }
             | Self::Halted { .. }
             | Self::NotRunnable { .. }
+            | Self::NoHealthcheck
             | Self::NotRestarted
             | Self::File
             | Self::Containers

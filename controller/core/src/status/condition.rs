@@ -148,7 +148,7 @@ fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]
 
 fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
     match phase {
-        Phase::Ready => (Truth::True, "AllReady", all_ready(services)),
+        Phase::Ready => all_ready(services),
         Phase::Terminating => (Truth::False, "Terminating", removal(services)),
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
@@ -161,14 +161,19 @@ fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> S
     }
 }
 
-/// How many are ready, and who is not although all is as it shall be.
-fn all_ready(services: &[ServiceStatus]) -> String {
+/// How many are ready, and who is not although that is all that is required.
+fn all_ready(services: &[ServiceStatus]) -> State {
     let (good, extra): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
     let counted = format!("{} of {} services are ready", good.len(), services.len());
     if extra.is_empty() {
-        counted
+        (Truth::True, "AllReady", counted)
     } else {
-        format!("{counted}, and nothing needs {}", names(extra.into_iter()))
+        let names = names(extra.into_iter());
+        (
+            Truth::True,
+            "RequiredReady",
+            format!("{counted}, and the file does not require {names}"),
+        )
     }
 }
 
@@ -260,15 +265,7 @@ pub(super) fn is_blind(on: &WaitingOn) -> bool {
 
 /// Time alone does not end it.
 pub(super) fn is_final(on: &WaitingOn) -> bool {
-    matches!(
-        on,
-        WaitingOn::Failed { .. }
-            | WaitingOn::GaveUp { .. }
-            | WaitingOn::Halted { .. }
-            | WaitingOn::NotRunnable { .. }
-            | WaitingOn::NotRestarted
-            | WaitingOn::Safe { .. }
-    )
+    on.is_given_up() || matches!(on, WaitingOn::Safe { .. })
 }
 
 fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
@@ -317,7 +314,7 @@ fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
     let Some(plan) = input.plan else {
         return "the first look at specs and engine".to_owned();
     };
-    let open = phase::open_subjects(input, plan, services).next();
+    let open = phase::left(input, plan).next();
     open.map_or_else(
         || "the next look at the engine".to_owned(),
         |subject| format!("waits for {subject}"),

@@ -136,6 +136,7 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
                 input.now,
             ))
         }
+        WaitingOn::NoHealthcheck => Some(place.finish(of_no_healthcheck(input, place), input.now)),
         WaitingOn::Leased { holder, .. } => Some(place.finish(of_lease(holder), input.now)),
         WaitingOn::Unhealthy { .. } => of_spent(input, place, memory)
             .or_else(|| of_last_death(input, place, memory))
@@ -166,6 +167,20 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
     }
 }
 
+/// The file is right by itself, and wrong for this image.
+fn of_no_healthcheck(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
+    let image = service_of(input, place).map_or("", |service| service.image.reference());
+    let message =
+        format!("its `healthcheck` has the type `docker`, and the image `{image}` has no HEALTHCHECK");
+    StructuredError::new(Code::SpecInvalid, message)
+        .suggest(&[ActionId::FixHealthcheck, ActionId::FixImage])
+        .details(json!({
+            "path": "container.healthcheck.type",
+            "image": image,
+            "hint": "take the type `http`, `tcp` or `exec`, or give the image a HEALTHCHECK",
+        }))
+}
+
 /// The code behind a wait, for its row in the table.
 pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
     match on {
@@ -182,6 +197,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Unhealthy { .. } => Some(Code::HealthCheckTimeout),
         WaitingOn::Halted { .. } => Some(Code::LoopHalted),
         WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
+        WaitingOn::NoHealthcheck => Some(Code::SpecInvalid),
         WaitingOn::Held { .. } => Some(Code::Held),
         WaitingOn::Circuit { .. } => Some(Code::CircuitOpen),
         WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),

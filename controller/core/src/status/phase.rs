@@ -2,8 +2,7 @@
 
 use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 
-use crate::desired::{Criticality, Service};
-use crate::ident::ServiceName;
+use crate::desired::Criticality;
 use crate::plan::{Plan, Subject, WaitingOn};
 
 use super::{StatusInput, desired};
@@ -37,7 +36,7 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     if is_anothers(input) {
         return Phase::Pending;
     }
-    if was_ready || is_stuck(input, services) {
+    if was_ready || is_stuck(input) {
         return Phase::Degraded;
     }
     if begun(input) {
@@ -75,12 +74,11 @@ fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
 /// Every service that counts is there at the desired hash, and nothing is left to do or to wait for.
 pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
     let Some(plan) = input.plan else { return false };
+    let is_extra = |row| desired(input, row).is_some_and(|service| !plan.requires(service));
     let current = input
         .accepted
         .is_some_and(|accepted| plan.revision.as_ref() == Some(&accepted.desired.revision));
-    current
-        && open_subjects(input, plan, services).next().is_none()
-        && services.iter().all(|row| counts_not(input, row) || is_good(row))
+    current && left(input, plan).next().is_none() && services.iter().all(|row| is_good(row) || is_extra(row))
 }
 
 /// It is as it shall be.
@@ -88,50 +86,18 @@ pub(super) fn is_good(row: &ServiceStatus) -> bool {
     matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
-/// The environment is `Ready` without it.
-fn counts_not(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
-    desired(input, row).is_some_and(|service| match service.criticality {
-        Criticality::Critical | Criticality::Important => false,
-        Criticality::Recoverable => row.state == ServiceState::Failed,
-        Criticality::Optional => true,
-    })
-}
-
 /// Whether it was given up, and its file says that a warning is enough.
 pub(super) fn is_warned_of(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
-    let recoverable = |service: &Service| service.criticality == Criticality::Recoverable;
-    row.state == ServiceState::Failed && desired(input, row).is_some_and(recoverable)
+    let (Some(plan), Some(service)) = (input.plan, desired(input, row)) else {
+        return false;
+    };
+    service.criticality == Criticality::Recoverable && plan.gives_up(service)
 }
 
-/// What the plan still acts on or waits for, but for what belongs to services without which the environment is `Ready`.
-pub(super) fn open_subjects<'p>(
-    input: &StatusInput<'p>,
-    plan: &'p Plan,
-    services: &[ServiceStatus],
-) -> impl Iterator<Item = &'p Subject> {
-    let acted = plan.steps.iter().map(|step| &step.subject);
-    let counts_not = |name: &ServiceName| {
-        let row = services.iter().find(|row| row.name == name.as_str());
-        row.is_some_and(|row| counts_not(input, row))
-    };
-    let desired = input.accepted.map(|accepted| &accepted.desired.services);
-    let is_extra = move |subject: &&Subject| match subject {
-        Subject::Service { service, .. } => counts_not(service),
-        Subject::Image { key } => desired.is_some_and(|services| {
-            let mut users = services
-                .values()
-                .filter(|service| key.starts_with(service.image.reference()))
-                .peekable();
-            users.peek().is_some() && users.all(|service| counts_not(&service.name))
-        }),
-        Subject::Network { .. }
-        | Subject::Volume { .. }
-        | Subject::StrayContainer { .. }
-        | Subject::StrayNetwork { .. } => false,
-    };
-    acted
-        .chain(plan.waits.iter().map(|wait| &wait.subject))
-        .filter(move |subject| !is_extra(subject) && !plan.is_about_an_orphan(subject))
+/// What the plan still acts on or waits for before the environment is `Ready`.
+pub(super) fn left<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl Iterator<Item = &'p Subject> {
+    let accepted = input.accepted.iter();
+    accepted.flat_map(|accepted| plan.left(&accepted.desired.services))
 }
 
 /// Another controller is at work on all of it: whatever runs is not this one's doing.
@@ -142,9 +108,9 @@ fn is_anothers(input: &StatusInput<'_>) -> bool {
 }
 
 /// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).
-fn is_stuck(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
+fn is_stuck(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let counts: Vec<_> = open_subjects(input, plan, services).collect();
+    let counts: Vec<_> = left(input, plan).collect();
     plan.waits
         .iter()
         .any(|wait| super::condition::is_final(&wait.on) && counts.contains(&&wait.subject))

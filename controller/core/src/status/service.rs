@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use argus_crds::error::{Code, Severity, StructuredError};
 use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, WaitingOn as Told};
 
-use crate::desired::{Criticality, ProbeKind, Role, Service};
+use crate::desired::{ProbeKind, Role, Service};
 use crate::ident::ServiceName;
 use crate::labels;
 use crate::memory::ServiceMemory;
@@ -80,7 +80,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
     };
     let image = facts.desired.map(|service| service.image.reference().to_owned());
     let last_error = last_error(input, name, &facts, state).map(|error| {
-        let severity = severity(error.code, facts.desired, state);
+        let severity = severity(input, error.code, facts.desired);
         error.severity(severity)
     });
     let mut waiting_on = waiting_on(input, &facts, state);
@@ -108,13 +108,11 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
     }
 }
 
-/// How bad it is for the environment: a warning, once a service is given up without which it is `Ready`.
-fn severity(code: Code, desired: Option<&Service>, state: ServiceState) -> Severity {
-    let criticality = desired.map(|service| service.criticality);
-    match criticality {
-        Some(Criticality::Recoverable | Criticality::Optional) if state == ServiceState::Failed => {
-            Severity::Warning
-        }
+/// How bad it is for the environment: a warning, once a service is given up that it is `Ready` without.
+fn severity(input: &StatusInput<'_>, code: Code, desired: Option<&Service>) -> Severity {
+    let is_lost = |service: &&Service| input.plan.is_some_and(|plan| plan.gives_up(service));
+    match desired.filter(is_lost) {
+        Some(service) if !service.criticality.is_required(true) => Severity::Warning,
         Some(_) | None => code.about().severity,
     }
 }

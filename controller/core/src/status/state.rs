@@ -32,19 +32,9 @@ pub(super) fn of(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
 
 /// Nothing is done about it any more before something changes.
 fn is_lost(facts: &Facts<'_>) -> bool {
-    let lost = |on: &WaitingOn| {
-        matches!(
-            on,
-            WaitingOn::Failed { .. }
-                | WaitingOn::GaveUp { .. }
-                | WaitingOn::Halted { .. }
-                | WaitingOn::NotRunnable { .. }
-                | WaitingOn::NotRestarted
-        )
-    };
     match facts.wait {
-        Some(WaitingOn::Image { .. }) => facts.image.wait.is_some_and(lost),
-        Some(on) => lost(on),
+        Some(WaitingOn::Image { .. }) => facts.image.wait.is_some_and(WaitingOn::is_given_up),
+        Some(on) => on.is_given_up(),
         None => false,
     }
 }

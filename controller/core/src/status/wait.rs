@@ -49,6 +49,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::GaveUp { .. } => "GaveUp",
         WaitingOn::Halted { .. } => "LoopHalted",
         WaitingOn::NotRunnable { .. } => "NotRunnable",
+        WaitingOn::NoHealthcheck => "NoHealthcheck",
         WaitingOn::Storm { .. } => "RestartStorm",
         WaitingOn::Deferred { .. } => "TestRunning",
         WaitingOn::Held { .. } => "Held",
@@ -125,6 +126,9 @@ fn message(on: &WaitingOn) -> String {
         ),
         WaitingOn::NotRunnable { exit_code } => {
             format!("its command cannot be run (exit code {exit_code}), which no restart mends")
+        }
+        WaitingOn::NoHealthcheck => {
+            "a health check: `type: docker` leaves it to its image, which has none".to_owned()
         }
         WaitingOn::Storm { .. } => "room among the restarts of all environments".to_owned(),
         WaitingOn::Deferred { case, .. } => format!("the test `{case}` to end, which uses it as it is"),

@@ -1,6 +1,7 @@
 //! Revisions that have a deadline to become ready by, and give way when they miss it.
 
-use argus_core::ident::{EnvName, Revision};
+use argus_core::desired::Desired;
+use argus_core::ident::ServiceName;
 use argus_core::memory::Death;
 use argus_core::time::Timestamp;
 
@@ -18,8 +19,8 @@ impl Wishes {
             };
             let revision = &accepted.desired.revision;
             let goods = self.goods.get(env).map(Vec::as_slice).unwrap_or_default();
-            let good =
-                goods.iter().any(|good| good.desired.revision == *revision) || is_ready(env, revision, facts);
+            let good = goods.iter().any(|good| good.desired.revision == *revision)
+                || is_ready(&accepted.desired, facts);
             let other = goods.iter().any(|good| good.desired.revision != *revision);
             if good || !other || self.rollbacks.contains_key(env) || self.down.contains_key(env) {
                 continue;
@@ -53,12 +54,16 @@ impl Wishes {
     }
 }
 
-/// It became ready, and nothing of it has failed since and not come back.
-fn is_ready(env: &EnvName, revision: &Revision, facts: Facts<'_>) -> bool {
-    facts.memory.environments.get(env).is_some_and(|kept| {
+/// It became ready, and nothing that it requires has failed since and not come back.
+fn is_ready(desired: &Desired, facts: Facts<'_>) -> bool {
+    facts.memory.environments.get(&desired.env).is_some_and(|kept| {
         let failing = |death: &Death| !death.answered;
-        let mut services = kept.services.values();
-        kept.last_good.as_ref() == Some(revision)
-            && !services.any(|kept| kept.deaths.last().is_some_and(failing))
+        let required = |name: &ServiceName| {
+            let service = desired.services.get(name);
+            service.is_none_or(|service| service.criticality.is_required(true))
+        };
+        let mut services = kept.services.iter().filter(|(name, _)| required(name));
+        kept.last_good.as_ref() == Some(&desired.revision)
+            && !services.any(|(_, kept)| kept.deaths.last().is_some_and(failing))
     })
 }

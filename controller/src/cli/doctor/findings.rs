@@ -202,9 +202,11 @@ fn file(entry: &FileEntry, place: &str) -> Option<Finding> {
 fn environment(status: &EnvironmentStatus) -> Option<Finding> {
     let env = &status.environment;
     let gravity = match status.phase {
-        Phase::Ready => return None,
+        Phase::Ready if status.errors.is_empty() => return None,
         Phase::Failed | Phase::Degraded => Gravity::Fail,
-        Phase::Pending | Phase::Progressing | Phase::Held | Phase::Terminating => Gravity::Warn,
+        Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Held | Phase::Terminating => {
+            Gravity::Warn
+        }
     };
     let of_services = status.services.iter().filter_map(|row| row.last_error.as_ref());
     let error = status.errors.iter().chain(of_services).next();

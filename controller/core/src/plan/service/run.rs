@@ -99,6 +99,9 @@ fn running(look: &Look<'_>, container: &Container) -> Decision {
     let (health, outages) = (look.input.health, look.input.outages);
     match ready::verdict(look.service.probe.as_ref(), container, health, outages) {
         None | Some(Verdict::Healthy) => Decision::Settled,
+        Some(Verdict::Starting) if ready::is_never_asked(look.service.probe.as_ref(), container) => {
+            Decision::Wait(WaitingOn::NoHealthcheck)
+        }
         Some(Verdict::Starting) => Decision::Wait(WaitingOn::Probe),
         Some(Verdict::Unhealthy) => unhealthy(look, container),
     }

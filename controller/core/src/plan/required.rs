@@ -1,0 +1,56 @@
+//! What is left before an environment is all that its file requires.
+
+use std::collections::BTreeMap;
+
+use super::{Plan, Subject, WaitingOn};
+use crate::desired::Service;
+use crate::ident::ServiceName;
+
+impl Plan {
+    /// What is acted on or waited for, but for services that are not required, and for what dead controllers left.
+    pub fn left<'p>(
+        &'p self,
+        desired: &'p BTreeMap<ServiceName, Service>,
+    ) -> impl Iterator<Item = &'p Subject> {
+        let is_extra = |subject: &Subject| match subject {
+            Subject::Service { service, .. } => desired
+                .get(service)
+                .is_some_and(|service| !self.requires(service)),
+            Subject::Image { key } => {
+                let mut users = desired
+                    .values()
+                    .filter(|service| key.starts_with(service.image.reference()))
+                    .peekable();
+                users.peek().is_some() && users.all(|service| !self.requires(service))
+            }
+            Subject::Network { .. }
+            | Subject::Volume { .. }
+            | Subject::StrayContainer { .. }
+            | Subject::StrayNetwork { .. } => self.is_about_an_orphan(subject),
+        };
+        let acted = self.steps.iter().map(|step| &step.subject);
+        acted
+            .chain(self.waits.iter().map(|wait| &wait.subject))
+            .filter(move |subject| !is_extra(subject))
+    }
+
+    /// Whether the environment is not `Ready` without a service, as far as that has come.
+    pub fn requires(&self, service: &Service) -> bool {
+        service.criticality.is_required(self.gives_up(service))
+    }
+
+    /// Nothing is done about a service any more, or about its image, before something changes.
+    pub fn gives_up(&self, service: &Service) -> bool {
+        let mine = |subject: &Subject| matches!(subject, Subject::Service { service: name, .. } if *name == service.name);
+        let image = |subject: &Subject| matches!(subject, Subject::Image { key } if key.starts_with(service.image.reference()));
+        let wait = |is: &dyn Fn(&Subject) -> bool| {
+            let wait = self.waits.iter().find(|wait| is(&wait.subject));
+            wait.map(|wait| &wait.on)
+        };
+        match wait(&mine) {
+            Some(WaitingOn::Image { .. }) => wait(&image).is_some_and(WaitingOn::is_given_up),
+            Some(on) => on.is_given_up(),
+            None => false,
+        }
+    }
+}
