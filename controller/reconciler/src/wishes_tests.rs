@@ -1,7 +1,7 @@
 //! What people ask for stands until what they asked it about is another.
 
 use argus_core::desired::admit::{SpecSite, admit};
-use argus_core::memory::{Blame, Disturbance, EnvMemory};
+use argus_core::memory::{Blame, Death, Disturbance, EnvMemory};
 
 use super::*;
 
@@ -239,6 +239,37 @@ fn a_revision_that_misses_its_deadline_gives_way_by_itself() {
     assert_eq!(desk.image("shop").as_deref(), Some("web:2"));
     assert_eq!(due(&mut desk, 161_000), None);
     assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+}
+
+#[test]
+fn what_failed_and_is_not_required_rolls_nothing_back() {
+    let rolled_back = |criticality: &str| {
+        let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
+        let more = format!("    criticality: {criticality}\n{auto}");
+        let (one, two) = (accepted("web:1", &more), accepted("web:2", &more));
+        let mut desk = Desk::with(&one);
+        desk.world = listed();
+        desk.ready();
+        desk.file(&two);
+        let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
+        kept.last_good = Some(two.desired.revision.clone());
+        let container = argus_core::ident::ContainerId::new("a").unwrap();
+        let web = two.desired.services.keys().next().unwrap();
+        let web = kept.services.entry(web.clone()).or_default();
+        web.deaths.push(Death::of(container, Timestamp(90_000)));
+        for at in [100_000, 160_000] {
+            let facts = Facts {
+                specs: &desk.specs,
+                world: &desk.world,
+                memory: &desk.memory,
+                now: Timestamp(at),
+            };
+            desk.wishes.roll_back_by_itself(facts);
+        }
+        desk.image("shop").as_deref() == Some("web:1")
+    };
+    assert!(rolled_back("important"));
+    assert!(!rolled_back("recoverable") && !rolled_back("optional"));
 }
 
 fn listed() -> World {
