@@ -15,7 +15,7 @@ const MOST_SUCCESSES: u32 = 100;
 /// Times below this are mostly a bare number that was meant in seconds.
 const SUSPICIOUS: Duration = Duration::from_millis(100);
 
-/// What decides that the container is healthy. Without a `type`, a `command` makes it `exec` and a lone `port` `tcp`.
+/// What decides that the container is healthy.
 pub(super) fn of(
     written: &Healthcheck,
     ports: &[Port],
@@ -25,7 +25,7 @@ pub(super) fn of(
 ) -> Option<Probe> {
     let before = to.len();
     times(written, path, to);
-    let kind = match (meant(written), &written.path, &written.command) {
+    let kind = match (written.kind, &written.path, &written.command) {
         (ProbeType::Http, Some(asked), _) => http(asked, written, ports, path, filler, to),
         (ProbeType::Http, None, _) => {
             let message = "a `healthcheck` of type `http` needs `path`";
@@ -53,15 +53,6 @@ pub(super) fn of(
         success_threshold: written.success_threshold,
         start_period: written.start_period.get(),
     })
-}
-
-/// The type, where `http` is only the default: what else is there says what is meant.
-fn meant(written: &Healthcheck) -> ProbeType {
-    match (written.kind, &written.path, &written.command, written.port) {
-        (ProbeType::Http, None, Some(_), _) => ProbeType::Exec,
-        (ProbeType::Http, None, None, Some(_)) => ProbeType::Tcp,
-        (kind, _, _, _) => kind,
-    }
 }
 
 fn http(
