@@ -64,8 +64,7 @@ pub struct Service {
     /// Further names that the container resolves, `name:address` each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_hosts: Vec<String>,
-    /// How long it may take to stop before it is killed, when it is restarted or replaced; by default `10s`, at most `10m`. What is taken
-    /// down has `10s`.
+    /// How long the container may take to stop before it is killed; by default `10s`, at most `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<HumanDuration>,
     /// Whether the container runs once: exit 0 satisfies what depends on it, and it is not run again.

@@ -242,6 +242,9 @@ pub struct Config {
     /// Whether it has every privilege.
     #[serde(default)]
     pub privileged: bool,
+    /// How long it may take to stop before it is killed; `None` where it was made without a word on that.
+    #[serde(default)]
+    pub stop_grace: Option<Duration>,
 }
 
 /// A network with our labels.

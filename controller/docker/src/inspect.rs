@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use argus_core::ident::{ContainerId, HostPort, NetworkId, Protocol};
 use argus_core::observed::{
@@ -55,6 +56,11 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         .as_ref()
         .map_or(ContainerState::Created, |status| state_of(status.as_ref()));
     let environment = config.env.clone().unwrap_or_default();
+    // Below zero it is waited for without end.
+    let stop_grace = config
+        .stop_timeout
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .map(Duration::from_secs);
     let facts = Facts {
         started_at: moment(state.started_at.as_deref()),
         finished_at: moment(state.finished_at.as_deref()),
@@ -63,7 +69,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         error: state.error.unwrap_or_default(),
         image_id: found.image.filter(|id| !id.is_empty()),
         health: state.health.and_then(health),
-        config: configured(environment, found.host_config.unwrap_or_default()),
+        config: configured(environment, stop_grace, found.host_config.unwrap_or_default()),
     };
     // A list has whole seconds only; both must tell the same time of the same container.
     let created = moment(found.created.as_deref()).map_or(0, |at| at.0);
@@ -189,7 +195,7 @@ fn cut(text: &str) -> String {
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-fn configured(environment: Vec<String>, host: models::HostConfig) -> Config {
+fn configured(environment: Vec<String>, stop_grace: Option<Duration>, host: models::HostConfig) -> Config {
     let mut bindings: Vec<(HostPort, HostPort)> = Vec::new();
     let mut addresses: Vec<(HostPort, IpAddr)> = Vec::new();
     for (key, published) in host.port_bindings.unwrap_or_default() {
@@ -226,6 +232,7 @@ fn configured(environment: Vec<String>, host: models::HostConfig) -> Config {
             .and_then(|limit| u64::try_from(limit).ok())
             .filter(|limit| *limit > 0),
         privileged: host.privileged.unwrap_or(false),
+        stop_grace,
         restart_policy: policy
             .filter(|name| !name.is_empty())
             .unwrap_or_else(|| "no".to_owned()),

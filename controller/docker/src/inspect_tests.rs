@@ -93,6 +93,7 @@ fn an_inspect_shows_the_facts_and_the_same_time_of_creation() {
         (Some(100), true)
     );
     assert_eq!(facts.config.restart_policy, "always");
+    assert_eq!(facts.config.stop_grace, None);
 }
 
 #[test]

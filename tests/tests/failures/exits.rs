@@ -193,3 +193,24 @@ fn a_kill_from_outside_is_no_want_of_memory() {
     assert_eq!(error["details"]["memoryLimit"], 64 * 1024 * 1024);
     assert!(running(case.engine, "killed-bad"));
 }
+
+#[test]
+fn what_takes_long_to_stop_has_its_time_when_it_is_taken_down_as_well() {
+    let script = "trap 'sleep 11; echo whole > /out/end; exit 0' TERM; while :; do sleep 1; done";
+    let more = "stopGrace: 60s";
+    let service = shell("slowend", script, more).replacen(
+        "container: { name: slowend-bad }",
+        "container: { name: slowend-bad, volumes: [\"./out:/out\"] }",
+        1,
+    );
+    let case = Case::start("slowend", "restartDelay: 1s", &service);
+    let out = case.argus.specs.join("out");
+    fs::create_dir_all(&out).expect("a folder");
+    case.argus.wait_ready("slowend", LIMIT);
+    assert!(case.argus.cli(&["down", "slowend"]).status.success());
+    assert!(case.inspect().is_none(), "it is gone");
+    assert_eq!(
+        fs::read_to_string(out.join("end")).expect("its last words"),
+        "whole\n"
+    );
+}

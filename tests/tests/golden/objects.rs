@@ -1,6 +1,7 @@
 //! Objects of the engine from one line of a world each.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use argus_core::brain::Site;
 use argus_core::desired::Desired;
@@ -166,8 +167,13 @@ fn networks(
 }
 
 fn config(spec: Option<&ContainerSpec>, options: &Options<'_>) -> Config {
+    let number = |key: &str| options.get(key).and_then(|text| text.parse().ok());
+    let grace = number("grace").map(Duration::from_secs);
     let Some(spec) = spec else {
-        return Config::default();
+        return Config {
+            stop_grace: grace,
+            ..Config::default()
+        };
     };
     let mut config = spec.configuration();
     if let Some((key, value)) = options.get("env").and_then(|text| text.split_once('=')) {
@@ -176,10 +182,10 @@ fn config(spec: Option<&ContainerSpec>, options: &Options<'_>) -> Config {
             .retain(|line| !line.starts_with(&format!("{key}=")));
         config.environment.push(format!("{key}={value}"));
     }
-    let number = |key: &str| options.get(key).and_then(|text| text.parse().ok());
     config.memory = number("memory").unwrap_or(config.memory);
     config.pids_limit = number("pids").or(config.pids_limit);
     config.privileged = options.has("privileged");
+    config.stop_grace = grace.or(config.stop_grace);
     if let Some(address) = options.get("published").and_then(|text| text.parse().ok()) {
         config.addresses.iter_mut().for_each(|(_, at)| *at = address);
     }

@@ -28,6 +28,7 @@ impl ContainerSpec {
             restart_policy: "no".to_owned(),
             pids_limit: Some(self.confinement.pids_limit.into()),
             privileged: false,
+            stop_grace: Some(self.stop_grace),
         }
     }
 }

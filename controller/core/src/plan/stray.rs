@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 /// What a new revision removes is removed after the revision has been stable for this long.
 pub(super) const STABILITY: Duration = Duration::from_secs(2);
-/// A stray is asked to end, and killed after this.
+/// A stray is asked to end, and killed after this where it was made without a word on that.
 const GRACE: Duration = Duration::from_secs(10);
 /// Nobody waits for what a dead run's container has to say: many that do not listen shall be gone soon.
 const ORPHANS_GRACE: Duration = Duration::from_secs(3);
@@ -203,7 +203,11 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
             .map_or("", String::as_str),
     ) {
         Whose::Nobodys => ORPHANS_GRACE,
-        Whose::Ours | Whose::Another => GRACE,
+        // No file says it any more; the engine has it from when the container was made.
+        Whose::Ours | Whose::Another => {
+            let facts = container.facts.as_ref();
+            facts.and_then(|facts| facts.config.stop_grace).unwrap_or(GRACE)
+        }
     };
     match container.state {
         ContainerState::Removing => Decision::Wait(WaitingOn::Removal),
