@@ -1,6 +1,6 @@
 //! What is right to do now, and what is waited for: decisions as data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -150,6 +150,9 @@ pub struct Plan {
     /// The hash each service's container must carry.
     #[serde(skip)]
     pub hashes: BTreeMap<ServiceName, SpecHash>,
+    /// Services of which an older revision still runs, until what is wanted stands in its place.
+    #[serde(skip)]
+    pub outlived: BTreeSet<ServiceName>,
     /// What dead controllers left here, and what becomes of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<orphan::Orphan>,

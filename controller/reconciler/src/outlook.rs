@@ -190,7 +190,10 @@ impl Outlook {
         let lost = |wait: &&Wait| {
             matches!(
                 wait.on,
-                WaitingOn::GaveUp { .. } | WaitingOn::Halted { .. } | WaitingOn::NotRunnable { .. }
+                WaitingOn::GaveUp { .. }
+                    | WaitingOn::Halted { .. }
+                    | WaitingOn::NotRunnable { .. }
+                    | WaitingOn::NoHealthcheck
             )
         };
         let criticality = |env: &EnvName, wait: &Wait| match &wait.subject {

@@ -9,7 +9,7 @@ use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::memory::Memory;
 use argus_core::observed::World;
-use argus_core::plan::{self as core, Subject};
+use argus_core::plan::{self as core, Subject, image};
 use argus_core::preflight::Survey;
 use argus_core::secrets::Secrets;
 use argus_core::status::words;
@@ -234,13 +234,9 @@ fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Wo
         | Subject::Network { environment }
         | Subject::Volume { environment, .. } => Some(environment.clone()),
         Subject::Image { key } => specs.iter().find_map(|(env, accepted)| {
-            let mut images = accepted
-                .desired
-                .services
-                .values()
-                .map(|service| service.image.reference());
-            images
-                .any(|reference| key.starts_with(reference))
+            let mut services = accepted.desired.services.values();
+            services
+                .any(|service| *key == image::key(&service.image))
                 .then(|| env.clone())
         }),
         Subject::StrayContainer { id } => Some(world.container(id)?.owner()?.environment),

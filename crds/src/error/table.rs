@@ -182,7 +182,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a file cannot be taken",
-                explanation: "The file cannot be read, or what stands in it is not a valid environment. Every mistake is listed with its line and column. What runs from the last good revision keeps running untouched.",
+                explanation: "The file cannot be read, or what stands in it is not a valid environment. Every mistake is listed with its line and column; a health check that is left to an image without one is told at its service. What runs from the last good revision keeps running untouched.",
                 actions: &[Act::FixSpec],
             },
             Self::SpecConflict => Explanation {

@@ -101,6 +101,11 @@ fn a_check_that_the_image_does_not_have_is_said_and_not_waited_for() {
     let now = case.argus.status("unchecked");
     assert_eq!(now["phase"], "Degraded", "{now:#}");
     assert!(case.inspect().as_ref().and_then(started).is_some(), "it runs");
+    assert_eq!(
+        case.argus.cli(&["wait", "unchecked"]).status.code(),
+        Some(6),
+        "it gives up"
+    );
 }
 
 #[test]

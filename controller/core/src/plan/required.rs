@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Plan, Subject, WaitingOn};
+use super::{Plan, Subject, WaitingOn, image};
 use crate::desired::Service;
 use crate::ident::ServiceName;
 
@@ -19,7 +19,7 @@ impl Plan {
             Subject::Image { key } => {
                 let mut users = desired
                     .values()
-                    .filter(|service| key.starts_with(service.image.reference()))
+                    .filter(|service| *key == image::key(&service.image))
                     .peekable();
                 users.peek().is_some() && users.all(|service| !self.requires(service))
             }
@@ -39,16 +39,21 @@ impl Plan {
         service.criticality.is_required(self.gives_up(service))
     }
 
-    /// Nothing is done about a service any more, or about its image, before something changes.
+    /// Nothing is done about a service any more, or about its image, before something changes. What still runs as it was is not lost
+    /// because its replacement failed.
     pub fn gives_up(&self, service: &Service) -> bool {
+        if self.outlived.contains(&service.name) {
+            return false;
+        }
+        let key = image::key(&service.image);
         let mine = |subject: &Subject| matches!(subject, Subject::Service { service: name, .. } if *name == service.name);
-        let image = |subject: &Subject| matches!(subject, Subject::Image { key } if key.starts_with(service.image.reference()));
+        let of_image = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
         let wait = |is: &dyn Fn(&Subject) -> bool| {
             let wait = self.waits.iter().find(|wait| is(&wait.subject));
             wait.map(|wait| &wait.on)
         };
         match wait(&mine) {
-            Some(WaitingOn::Image { .. }) => wait(&image).is_some_and(WaitingOn::is_given_up),
+            Some(WaitingOn::Image { .. }) => wait(&of_image).is_some_and(WaitingOn::is_given_up),
             Some(on) => on.is_given_up(),
             None => false,
         }

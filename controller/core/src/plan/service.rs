@@ -55,6 +55,10 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         subject: subject.clone(),
         mine,
     };
+    let outlives = |container: &&Arc<Container>| is_up(container.state) && !container.carries(hash);
+    if look.mine.iter().any(outlives) {
+        plan.outlived.insert(service.name.clone());
+    }
     plan.take(subject, look.decide());
 }
 

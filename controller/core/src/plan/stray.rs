@@ -123,12 +123,11 @@ fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Found> {
         .labels
         .get(labels::CONTROLLER)
         .map_or("", String::as_str);
-    let adopted = input
-        .kept()
-        .is_some_and(|kept| kept.adopted.contains(&container.id));
     match orphan::whose(input, maker) {
         Whose::Another => None,
-        Whose::Nobodys if adopted => Some(Found::Ours(gone(input, Cause::ServiceRemoved))),
+        Whose::Nobodys if is_adopted(input, container) => {
+            Some(Found::Ours(gone(input, Cause::ServiceRemoved)))
+        }
         Whose::Ours => Some(Found::Ours(gone(input, Cause::ServiceRemoved))),
         Whose::Nobodys => {
             let what = (
@@ -190,24 +189,29 @@ fn unstable(input: &PlanInput<'_>) -> Option<WaitingOn> {
     (until > input.now).then_some(WaitingOn::Stability { until })
 }
 
+/// A dead controller made it, and this one has taken it over.
+fn is_adopted(input: &PlanInput<'_>, container: &Container) -> bool {
+    let kept = input.kept();
+    kept.is_some_and(|kept| kept.adopted.contains(&container.id))
+}
+
 fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, cause: Cause) -> Decision {
     if let Some(wait) = unstable(input).or_else(|| input.barred(subject)) {
         return Decision::Wait(wait);
     }
     let id = container.id.clone();
-    let grace = match orphan::whose(
-        input,
-        container
-            .labels
-            .get(labels::CONTROLLER)
-            .map_or("", String::as_str),
-    ) {
-        Whose::Nobodys => ORPHANS_GRACE,
+    let maker = container.labels.get(labels::CONTROLLER);
+    let whose = orphan::whose(input, maker.map_or("", String::as_str));
+    let grace = match (whose, &container.facts) {
+        (Whose::Nobodys, _) if !is_adopted(input, container) => ORPHANS_GRACE,
         // No file says it any more; the engine has it from when the container was made.
-        Whose::Ours | Whose::Another => {
-            let facts = container.facts.as_ref();
-            facts.and_then(|facts| facts.config.stop_grace).unwrap_or(GRACE)
+        (_, Some(facts)) => facts.config.stop_grace.unwrap_or(GRACE),
+        (_, None) if is_up(container.state) => {
+            return Decision::Wait(WaitingOn::InFlight {
+                verb: "inspect".to_owned(),
+            });
         }
+        (_, None) => GRACE,
     };
     match container.state {
         ContainerState::Removing => Decision::Wait(WaitingOn::Removal),

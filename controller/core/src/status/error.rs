@@ -177,7 +177,7 @@ fn of_no_healthcheck(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredEr
         .details(json!({
             "path": "container.healthcheck.type",
             "image": image,
-            "hint": "take the type `http`, `tcp` or `exec`, or give the image a HEALTHCHECK",
+            "hint": "take the type `http`, `tcp` or `exec`, or an image that has a HEALTHCHECK",
         }))
 }
 

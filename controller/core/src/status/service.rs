@@ -10,7 +10,7 @@ use crate::ident::ServiceName;
 use crate::labels;
 use crate::memory::ServiceMemory;
 use crate::observed::{Container, ContainerState, EngineHealthStatus};
-use crate::plan::{Plan, Step, Subject, WaitingOn};
+use crate::plan::{Plan, Step, Subject, WaitingOn, image};
 use crate::probe::Verdict;
 
 use super::error::{Place, of_last_death, of_wait, same_occurrence};
@@ -177,8 +177,8 @@ fn wait_of<'a>(plan: &'a Plan, subject: &Subject) -> Option<&'a WaitingOn> {
 }
 
 fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageWork<'a> {
-    let reference = service.image.reference();
-    let mine = |subject: &Subject| matches!(subject, Subject::Image { key } if key.starts_with(reference));
+    let key = image::key(&service.image);
+    let mine = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
     let Some(plan) = input.plan else {
         return ImageWork {
             verb: None,

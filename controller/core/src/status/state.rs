@@ -18,7 +18,8 @@ pub(super) fn of(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
     }
     // What still runs at its old revision is not lost because its replacement failed; what runs as it shall and was
     // given up all the same is unhealthy for good.
-    if is_lost(facts) && (!running || (facts.current && facts.health == Health::Unhealthy)) {
+    let for_good = facts.health == Health::Unhealthy || matches!(facts.wait, Some(WaitingOn::NoHealthcheck));
+    if is_lost(facts) && (!running || (facts.current && for_good)) {
         return ServiceState::Failed;
     }
     if facts.completed && facts.desired.is_some_and(|service| service.one_shot) && !running {

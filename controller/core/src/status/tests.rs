@@ -810,6 +810,29 @@ fn a_recoverable_service_that_was_given_up_is_a_warning_in_an_environment_that_i
 }
 
 #[test]
+fn a_recoverable_service_that_runs_as_it_was_is_not_given_up_and_another_image_says_nothing_of_it() {
+    let phase = |key: &str, outlived: bool| {
+        let mut shop = Shop::ready();
+        let services = &mut shop.accepted.as_mut().unwrap().desired.services;
+        services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
+        let reference = services[&name("web")].image.reference().to_owned();
+        shop.waits("web", WaitingOn::Image { reference });
+        let failure = Shop::failure("pull-image", ActError::ImageNotFound(key.to_owned()));
+        shop.image_waits(key, WaitingOn::Failed { failure });
+        if outlived {
+            shop.is("web", "old", ContainerState::Running);
+            shop.plan.as_mut().unwrap().outlived.insert(name("web"));
+        } else {
+            shop.is("web", "old", ContainerState::Exited);
+        }
+        shop.status().phase
+    };
+    assert_eq!(phase("web:1", false), Phase::Ready);
+    assert_ne!(phase("web:1", true), Phase::Ready, "what is wanted is not there");
+    assert_ne!(phase("web:10", false), Phase::Ready, "its own image may come");
+}
+
+#[test]
 fn a_warning_comes_after_what_is_worse() {
     let mut shop = Shop::ready();
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;

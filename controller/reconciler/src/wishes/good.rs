@@ -37,11 +37,11 @@ pub(super) fn pinned(accepted: &Accepted, world: &World) -> Accepted {
 /// an upgrade of this program.
 pub(super) fn runs_as_pinned(pinned: &Accepted, world: &World) -> bool {
     let ids = ids(pinned, world);
-    pinned.desired.services.iter().all(|(name, service)| {
-        let reference = service.image.reference();
-        let is_id = reference.starts_with("sha256:");
-        ids.get(name).is_none_or(|id| !is_id || id == reference)
-    })
+    pinned
+        .desired
+        .services
+        .iter()
+        .all(|(name, service)| ids.get(name).is_none_or(|id| id == service.image.reference()))
 }
 
 /// The ids of the images that the services run.

@@ -69,9 +69,11 @@ pub(super) async fn take_down(
         environments: remembered.environments,
         ..Memory::default()
     };
+    let mut eyes = Eyes::open(&docker, Some(envs.clone())).await?;
+    eyes.inspect().await?;
     let work = Work {
         leases,
-        eyes: Eyes::open(&docker, Some(envs.clone())).await?,
+        eyes,
         docker,
         brain: Brain::new(site, memory),
     };
