@@ -195,24 +195,24 @@ fn is_adopted(input: &PlanInput<'_>, container: &Container) -> bool {
     kept.is_some_and(|kept| kept.adopted.contains(&container.id))
 }
 
+/// How long it may take to stop; `None`: that is not known yet. No file says it any more, the engine has it from when the container was
+/// made.
+fn grace(input: &PlanInput<'_>, container: &Container) -> Option<Duration> {
+    let maker = container.labels.get(labels::CONTROLLER);
+    match orphan::whose(input, maker.map_or("", String::as_str)) {
+        Whose::Nobodys if !is_adopted(input, container) => Some(ORPHANS_GRACE),
+        Whose::Nobodys | Whose::Ours | Whose::Another => {
+            let facts = container.facts.as_ref()?;
+            Some(facts.config.stop_grace.unwrap_or(GRACE))
+        }
+    }
+}
+
 fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, cause: Cause) -> Decision {
     if let Some(wait) = unstable(input).or_else(|| input.barred(subject)) {
         return Decision::Wait(wait);
     }
     let id = container.id.clone();
-    let maker = container.labels.get(labels::CONTROLLER);
-    let whose = orphan::whose(input, maker.map_or("", String::as_str));
-    let grace = match (whose, &container.facts) {
-        (Whose::Nobodys, _) if !is_adopted(input, container) => ORPHANS_GRACE,
-        // No file says it any more; the engine has it from when the container was made.
-        (_, Some(facts)) => facts.config.stop_grace.unwrap_or(GRACE),
-        (_, None) if is_up(container.state) => {
-            return Decision::Wait(WaitingOn::InFlight {
-                verb: "inspect".to_owned(),
-            });
-        }
-        (_, None) => GRACE,
-    };
     match container.state {
         ContainerState::Removing => Decision::Wait(WaitingOn::Removal),
         ContainerState::Paused => Decision::Do(
@@ -222,7 +222,12 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
             },
             cause,
         ),
-        state if is_up(state) => Decision::Do(Act::StopContainer { id, grace }, cause),
+        state if is_up(state) => match grace(input, container) {
+            Some(grace) => Decision::Do(Act::StopContainer { id, grace }, cause),
+            None => Decision::Wait(WaitingOn::InFlight {
+                verb: "inspect".to_owned(),
+            }),
+        },
         _ => Decision::Do(
             Act::RemoveContainer {
                 id,
