@@ -85,9 +85,7 @@ impl<'a> Case<'a> {
             if !left.questions.is_empty() {
                 facts["questions"] = json!(left.questions);
             }
-            if !left.missing.is_empty() {
-                facts["missing"] = json!(left.missing);
-            }
+            facts["missing"] = json!(left.missing);
         }
         facts
     }
@@ -127,9 +125,6 @@ pub(super) fn of(case: &Case<'_>, death: &Death, container: Option<&Container>) 
         if !death.probe_said.is_empty() {
             let said = death.probe_said.iter().map(|line| case.redacted(line));
             map.insert("probeLog".to_owned(), json!(said.collect::<Vec<_>>()));
-        }
-        if let Some(left) = &death.evidence {
-            map.insert("missing".to_owned(), json!(left.missing));
         }
         let stopped = container.and_then(|container| container.stopped_by_other);
         if let Some(at) = stopped {
