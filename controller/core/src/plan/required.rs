@@ -39,23 +39,27 @@ impl Plan {
         service.criticality.is_required(self.gives_up(service))
     }
 
-    /// Nothing is done about a service any more, or about its image, before something changes. What still runs as it was is not lost
-    /// because its replacement failed.
+    /// Nothing is done about a service any more before something changes. What still runs as it was is not lost because its replacement
+    /// failed.
     pub fn gives_up(&self, service: &Service) -> bool {
-        if self.outlived.contains(&service.name) {
-            return false;
-        }
-        let key = image::key(&service.image);
-        let mine = |subject: &Subject| matches!(subject, Subject::Service { service: name, .. } if *name == service.name);
-        let of_image = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
-        let wait = |is: &dyn Fn(&Subject) -> bool| {
-            let wait = self.waits.iter().find(|wait| is(&wait.subject));
+        let waits_on = self.waits_on(service);
+        waits_on.is_some_and(WaitingOn::is_given_up) && !self.outlived.contains(&service.name)
+    }
+
+    /// What a service waits for in the end: what its image waits for, where it waits for that.
+    pub fn waits_on(&self, service: &Service) -> Option<&WaitingOn> {
+        let wait = |of: &dyn Fn(&Subject) -> bool| {
+            let wait = self.waits.iter().find(|wait| of(&wait.subject));
             wait.map(|wait| &wait.on)
         };
-        match wait(&mine) {
-            Some(WaitingOn::Image { .. }) => wait(&of_image).is_some_and(WaitingOn::is_given_up),
-            Some(on) => on.is_given_up(),
-            None => false,
+        match wait(
+            &|subject| matches!(subject, Subject::Service { service: name, .. } if *name == service.name),
+        ) {
+            Some(WaitingOn::Image { .. }) => {
+                let key = image::key(&service.image);
+                wait(&|subject| matches!(subject, Subject::Image { key: of } if *of == key))
+            }
+            on => on,
         }
     }
 }

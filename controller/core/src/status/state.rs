@@ -13,30 +13,23 @@ pub(super) fn of(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
     let running = facts
         .container
         .is_some_and(|container| container.state == ContainerState::Running);
-    if facts.desired.is_none() {
+    let Some(desired) = facts.desired else {
         return ServiceState::Stopping;
-    }
+    };
+    let waits_on = input.plan.and_then(|plan| plan.waits_on(desired));
+    let is_lost = waits_on.is_some_and(WaitingOn::is_given_up);
     // What still runs at its old revision is not lost because its replacement failed; what runs as it shall and was
-    // given up all the same is unhealthy for good.
-    let for_good = facts.health == Health::Unhealthy || matches!(facts.wait, Some(WaitingOn::NoHealthcheck));
-    if is_lost(facts) && (!running || (facts.current && for_good)) {
+    // given up all the same is unhealthy for good, or never asked.
+    let for_good = facts.health == Health::Unhealthy || waits_on == Some(&WaitingOn::NoHealthcheck);
+    if is_lost && (!running || (facts.current && for_good)) {
         return ServiceState::Failed;
     }
-    if facts.completed && facts.desired.is_some_and(|service| service.one_shot) && !running {
+    if facts.completed && desired.one_shot && !running {
         return ServiceState::Completed;
     }
     match facts.container {
         None => absent(input, facts),
         Some(container) => present(facts, container),
-    }
-}
-
-/// Nothing is done about it any more before something changes.
-fn is_lost(facts: &Facts<'_>) -> bool {
-    match facts.wait {
-        Some(WaitingOn::Image { .. }) => facts.image.wait.is_some_and(WaitingOn::is_given_up),
-        Some(on) => on.is_given_up(),
-        None => false,
     }
 }
 
