@@ -22,6 +22,23 @@ fn accepted(image: &str, more: &str) -> Arc<Accepted> {
     })
 }
 
+fn begin_test(seconds: u64) -> Command {
+    Command::BeginTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+        ttl: Duration::from_secs(seconds),
+        holder: None,
+        purpose: None,
+    }
+}
+
+fn end_test() -> Command {
+    Command::EndTest {
+        environment: env("shop"),
+        case: "buy".to_owned(),
+    }
+}
+
 struct Desk {
     wishes: Wishes,
     specs: SpecBook,
@@ -172,13 +189,7 @@ fn what_has_lived_for_its_time_is_down_until_its_file_changes_or_somebody_brings
 #[test]
 fn what_has_lived_for_its_time_stays_until_the_test_on_it_has_ended() {
     let mut desk = Desk::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
-    let begin = Command::BeginTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
-        ttl: Duration::from_secs(600),
-        holder: None,
-        purpose: None,
-    };
+    let begin = begin_test(600);
     assert!(matches!(desk.tell(&begin), Ok(Answer::Lease(_))));
     let until = desk.wishes.orders.leases[0].until;
     let over = desk.now + Duration::from_secs(60);
@@ -188,10 +199,7 @@ fn what_has_lived_for_its_time_stays_until_the_test_on_it_has_ended() {
         "it is woken when the lease ends by itself"
     );
     assert!(desk.image("shop").is_some());
-    let end = Command::EndTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
-    };
+    let end = end_test();
     assert!(desk.tell(&end).is_ok());
     assert_eq!((desk.expire(over), desk.image("shop")), (None, None));
 }
@@ -398,18 +406,9 @@ fn a_fork_stands_beside_its_original_until_it_is_taken_down() {
 #[test]
 fn a_test_has_the_failures_of_its_own_time_in_its_report() {
     let mut desk = Desk::with(&accepted("web:1", ""));
-    let end = Command::EndTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
-    };
+    let end = end_test();
     assert!(matches!(desk.tell(&end), Err(CommandError::Refused(_))));
-    let begin = Command::BeginTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
-        ttl: Duration::from_secs(600),
-        holder: None,
-        purpose: None,
-    };
+    let begin = begin_test(600);
     assert!(matches!(desk.tell(&begin), Ok(Answer::Lease(_))));
     let found = |at: i64, case: &str| Disturbance {
         case: case.to_owned(),
@@ -433,17 +432,8 @@ fn a_test_has_the_failures_of_its_own_time_in_its_report() {
 #[test]
 fn a_test_that_outlived_its_lease_still_has_its_report() {
     let mut desk = Desk::with(&accepted("web:1", ""));
-    let end = Command::EndTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
-    };
-    let begin = Command::BeginTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
-        ttl: Duration::from_secs(60),
-        holder: None,
-        purpose: None,
-    };
+    let end = end_test();
+    let begin = begin_test(60);
     desk.now = Timestamp(100_000);
     for (ended, told) in [(3_700_000, true), (3_760_000, false)] {
         desk.now = Timestamp(100_000);

@@ -72,6 +72,13 @@ impl Progress for Teller {
     }
 }
 
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.board
+            .send_if_modified(|board| board.remove(&self.subject).is_some());
+    }
+}
+
 /// The board, read at a pace: lines in between are not seen, the newest always is, however long nothing follows it.
 #[derive(Debug)]
 pub struct Reader {
@@ -100,13 +107,6 @@ impl Reader {
     /// What stands there now.
     pub fn read(&mut self) -> Board {
         self.board.borrow_and_update().clone()
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        self.board
-            .send_if_modified(|board| board.remove(&self.subject).is_some());
     }
 }
 
