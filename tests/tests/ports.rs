@@ -48,6 +48,26 @@ fn ports_that_processes_hold_move_each_to_another() {
 }
 
 #[test]
+fn what_listens_where_its_command_says_is_reached_though_the_hosts_port_moved() {
+    let engine = engine();
+    let holder = Holder::of(engine, 18290);
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        &format!(
+            "version: \"1\"\nproject: {{ name: listens }}\nisolation: {{ portRange: [9100, 9199] }}\nservices:\n  web:\n    image: {IMAGE}\n    \
+             command: [httpd, -f, -p, \"0.0.0.0:18290\", -h, /www]\n    container:\n      name: listens-web\n      ports: [\"18290:18290\"]\n      \
+             healthcheck: {{ type: tcp, port: 18290, interval: 500ms }}\n"
+        ),
+    );
+    let status = argus.wait_ready("listens", LIMIT);
+    let (_, actual) = mappings(&status)[0];
+    assert_ne!(actual, 18290, "{status:#}");
+    assert_eq!(page(engine, actual).as_deref(), Some("hello"), "{status:#}");
+    drop(holder);
+}
+
+#[test]
 fn under_strategy_fail_a_taken_port_is_waited_for() {
     let engine = engine();
     let holder = Holder::of(engine, 18220);

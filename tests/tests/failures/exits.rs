@@ -194,23 +194,36 @@ fn a_kill_from_outside_is_no_want_of_memory() {
     assert!(running(case.engine, "killed-bad"));
 }
 
-#[test]
-fn what_takes_long_to_stop_has_its_time_when_it_is_taken_down_as_well() {
+/// What needs eleven seconds to end is taken down, and had them.
+fn takes_long_to_stop(name: &'static str, stopped_before: bool) {
     let script = "trap 'sleep 11; echo whole > /out/end; exit 0' TERM; while :; do sleep 1; done";
-    let more = "stopGrace: 60s";
-    let service = shell("slowend", script, more).replacen(
-        "container: { name: slowend-bad }",
-        "container: { name: slowend-bad, volumes: [\"./out:/out\"] }",
+    let service = shell(name, script, "stopGrace: 60s").replacen(
+        &format!("container: {{ name: {name}-bad }}"),
+        &format!("container: {{ name: {name}-bad, volumes: [\"./out:/out\"] }}"),
         1,
     );
-    let case = Case::start("slowend", "restartDelay: 1s", &service);
+    let case = Case::start(name, "restartDelay: 1s", &service);
     let out = case.argus.specs.join("out");
     fs::create_dir_all(&out).expect("a folder");
-    case.argus.wait_ready("slowend", LIMIT);
-    assert!(case.argus.cli(&["down", "slowend"]).status.success());
+    case.argus.wait_ready(name, LIMIT);
+    if stopped_before {
+        assert!(case.argus.stop().success());
+    }
+    let down = case.argus.cli(&["down", name]);
+    assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
     assert!(case.inspect().is_none(), "it is gone");
     assert_eq!(
         fs::read_to_string(out.join("end")).expect("its last words"),
         "whole\n"
     );
+}
+
+#[test]
+fn what_takes_long_to_stop_has_its_time_when_it_is_taken_down_as_well() {
+    takes_long_to_stop("slowend", false);
+}
+
+#[test]
+fn what_takes_long_to_stop_has_its_time_without_a_controller_as_well() {
+    takes_long_to_stop("slowalone", true);
 }
