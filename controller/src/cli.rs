@@ -2,35 +2,36 @@
 
 use std::process::ExitCode;
 
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::debug;
+use crate::call_trace;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
-mod asked;
 pub(crate) mod breaker;
+pub(crate) mod client;
 mod completions;
 mod demo;
 mod describe;
 pub(crate) mod doctor;
 mod down;
-mod ending;
-mod engine;
 pub(crate) mod events;
 pub(crate) mod evidence;
+pub(crate) mod evidence_store;
 pub(crate) mod explain;
+mod failure;
 mod get;
 mod hold;
 pub(crate) mod incidents;
 mod init;
-pub(crate) mod kept;
+mod invocation;
 pub(crate) mod logs;
 mod man;
 mod mcp;
 pub(crate) mod mock;
 pub(crate) mod network;
+mod offline;
 pub(crate) mod orphans;
 pub(crate) mod output;
 #[cfg(test)]
@@ -38,17 +39,16 @@ mod pages;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 mod probe;
-pub(crate) mod reading;
-pub(crate) mod reclaim;
+pub(crate) mod prune;
 mod retry;
 mod rollback;
 pub(crate) mod run;
 mod schema;
 mod selftest;
+pub(crate) mod spec_files;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod target;
-pub(crate) mod tell;
 pub(crate) mod test;
 mod top;
 mod usage;
@@ -119,7 +119,7 @@ enum Verb {
     /// Show who reaches whom inside an environment, or look at it now
     Network(network::Network),
     /// Give disk space back: images that newer builds followed, the builder's cache
-    Reclaim(reclaim::Reclaim),
+    Reclaim(prune::Prune),
     /// Show what containers write
     Logs(logs::Logs),
     /// Tell why an environment or a service is as it is
@@ -169,9 +169,9 @@ pub(crate) fn main() -> ExitCode {
     let colour = settings.as_ref().map(|settings| settings.color);
     colour.or(cli.options.color).unwrap_or_default().choose();
     if let Some(settings) = settings.filter(|settings| settings.debug) {
-        debug::ask(
+        call_trace::ask(
             StateDir::at(settings.state),
-            asked::command(&matches, &Cli::command()),
+            invocation::command(&matches, &Cli::command()),
         );
     }
     let json = cli.verb.wants_json();

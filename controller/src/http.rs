@@ -9,29 +9,29 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Traffic;
-use crate::surface::{PREFLIGHT, Surface};
+use crate::client::{ControllerClient, PREFLIGHT};
+use crate::metrics::HttpMetrics;
 
 mod actions;
-mod asked;
+mod call_trace;
 pub(crate) mod client;
-mod debug;
+#[cfg(test)]
+mod docs_test;
 mod environments;
 mod events;
 mod guard;
 mod health;
+mod history;
 pub(crate) mod listen;
-mod looks;
+mod metrics;
 mod mocks;
 mod openapi;
-#[cfg(test)]
-mod page;
-mod past;
-mod patience;
+mod params;
+mod preflight;
 mod problem;
-mod requests;
-mod scrape;
+mod queries;
 mod wait;
+mod write_timeout;
 
 pub(crate) use guard::{Guard, token};
 pub(crate) use health::Health;
@@ -49,13 +49,13 @@ const SLOWEST_BODY: Duration = Duration::from_secs(10);
 
 /// What the handlers have.
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
-    surface: Surface,
+pub(crate) struct AppState {
+    client: ControllerClient,
     stop: CancellationToken,
 }
 
-async fn mcp(State(desk): State<Desk>, request: Request) -> Result<Response, problem::Problem> {
-    let answer = crate::mcp::serve(desk.surface, desk.stop, request).await;
+async fn mcp(State(desk): State<AppState>, request: Request) -> Result<Response, problem::Problem> {
+    let answer = crate::mcp::serve(desk.client, desk.stop, request).await;
     answer.map_err(|(status, message)| problem::Problem::asked(status, message))
 }
 
@@ -66,12 +66,14 @@ pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
 }
 
 /// Everything that can be asked, for those whom `guard` lets in.
-pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) -> Router {
-    let traffic = surface.own().map(|own| own.metrics.traffic().clone());
+pub(crate) fn routes(surface: ControllerClient, guard: Guard, stop: CancellationToken) -> Router {
+    let traffic = surface
+        .in_process_parts()
+        .map(|own| own.metrics.traffic().clone());
     Router::new()
         .route(HEALTH, get(health::healthz))
         .route("/readyz", get(health::readyz))
-        .route("/metrics", get(scrape::metrics))
+        .route("/metrics", get(metrics::metrics))
         .route("/events", get(events::events))
         .route("/api/v1/controller", get(environments::controller))
         .route("/api/v1/environments", get(environments::list))
@@ -79,11 +81,11 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .route("/api/v1/environments/{env}/why", get(environments::why))
         .route(
             "/api/v1/environments/{env}/network",
-            get(looks::network).post(looks::verify),
+            get(queries::network).post(queries::verify),
         )
         .route("/api/v1/environments/{env}/wait", get(wait::wait))
         .route("/api/v1/environments/{env}/logs", get(environments::all_logs))
-        .route("/api/v1/environments/{env}/evidence", get(past::evidence))
+        .route("/api/v1/environments/{env}/evidence", get(history::evidence))
         .route(
             "/api/v1/environments/{env}/services/{service}",
             get(environments::service),
@@ -106,21 +108,21 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         )
         .route("/api/v1/breaker", get(environments::breakers))
         .route("/api/v1/orphans", get(environments::orphans))
-        .route(PREFLIGHT, get(requests::preflight).post(requests::mend))
-        .route("/api/v1/plan", get(looks::plan))
+        .route(PREFLIGHT, get(preflight::preflight).post(preflight::mend))
+        .route("/api/v1/plan", get(queries::plan))
         .route(
             "/api/v1/validate",
-            get(looks::folder)
-                .post(looks::validate)
-                .layer(looks::file_sized()),
+            get(queries::folder)
+                .post(queries::validate)
+                .layer(queries::file_sized()),
         )
-        .route("/api/v1/doctor", get(looks::doctor))
-        .route("/api/v1/reclaim", get(looks::reclaimable).post(looks::reclaim))
-        .route("/api/v1/events", get(past::events))
-        .route("/api/v1/incidents", get(past::incidents))
-        .route("/api/v1/incidents/{id}", get(past::incident))
-        .route("/api/v1/errors", get(requests::codes))
-        .route("/api/v1/errors/{code}", get(requests::code))
+        .route("/api/v1/doctor", get(queries::doctor))
+        .route("/api/v1/prune", get(queries::prune_report).post(queries::prune))
+        .route("/api/v1/events", get(history::events))
+        .route("/api/v1/incidents", get(history::incidents))
+        .route("/api/v1/incidents/{id}", get(history::incident))
+        .route("/api/v1/errors", get(preflight::codes))
+        .route("/api/v1/errors/{code}", get(preflight::code))
         .route("/api/v1/openapi.json", get(openapi::document))
         .route(ACTIONS, post(actions::act))
         .route("/api/v1/actions/{verb}", post(actions::act_by_name))
@@ -128,12 +130,15 @@ pub(crate) fn routes(surface: Surface, guard: Guard, stop: CancellationToken) ->
         .fallback(problem::nowhere)
         .method_not_allowed_fallback(problem::not_so)
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        .layer(middleware::from_fn(debug::ask))
+        .layer(middleware::from_fn(call_trace::ask))
         .layer(middleware::from_fn_with_state(guard, guard::check))
-        .layer(middleware::from_fn_with_state(surface.clone(), debug::tell))
+        .layer(middleware::from_fn_with_state(surface.clone(), call_trace::tell))
         .layer(middleware::from_fn_with_state(
             traffic.unwrap_or_default(),
-            Traffic::count,
+            HttpMetrics::count,
         ))
-        .with_state(Desk { surface, stop })
+        .with_state(AppState {
+            client: surface,
+            stop,
+        })
 }

@@ -7,22 +7,26 @@ use argus_reconciler::clock;
 use tokio::sync::watch;
 
 use crate::cli::output;
-use crate::view::Shown;
+use crate::view::StatusDocuments;
 
+pub(crate) mod image_progress;
 mod lines;
 pub(crate) mod screen;
 mod table;
-pub(crate) mod works;
 
+use image_progress::Paced;
 use lines::Lines;
 use screen::Screen;
-use works::Paced;
 
 /// The table is drawn at most this often.
 const FRAME: Duration = Duration::from_millis(80);
 
 /// Shows what is new until the controller is gone.
-pub(crate) async fn show(mut shown: watch::Receiver<Arc<Shown>>, screen: Option<Screen>, note: String) {
+pub(crate) async fn show(
+    mut shown: watch::Receiver<Arc<StatusDocuments>>,
+    screen: Option<Screen>,
+    note: String,
+) {
     let (mut lines, mut paced) = (Lines::default(), Paced::default());
     loop {
         let now = shown.borrow_and_update().clone();
@@ -30,7 +34,7 @@ pub(crate) async fn show(mut shown: watch::Receiver<Arc<Shown>>, screen: Option<
             screen.draw(table::draw(&now, &note, screen.width()));
             tokio::time::sleep(FRAME).await;
         } else {
-            let works = works::of(now.environments.values());
+            let works = image_progress::of(now.environments.values());
             let went_on = paced.news(&works, clock::now());
             let news = output::lines(lines.news(&now).into_iter().chain(went_on));
             // Whoever closed our output has seen enough; the controller works on.

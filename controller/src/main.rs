@@ -1,10 +1,13 @@
 //! The binary `argus`: one controller, and the commands around it.
 
-mod circuit;
+mod app;
+mod blocking_io;
+mod breaker_reset;
+mod call_trace;
 mod cli;
-mod debug;
+mod client;
+mod command_reply;
 mod exit;
-mod files;
 mod http;
 mod live;
 mod mcp;
@@ -13,11 +16,8 @@ mod mock;
 mod own_image;
 mod service;
 mod settings;
-mod surface;
-mod taken;
 mod telemetry;
 mod view;
-mod wire;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -11,32 +11,32 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 
+use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::surface::Surface;
 
-mod act;
-mod ahead;
-mod answer;
-mod brief;
-mod call;
-mod check;
+mod commands;
+mod context;
+mod engine;
 mod events;
 mod explain;
 mod http;
 mod incidents;
-mod look;
 mod mock;
 mod network;
+mod output;
+mod plan;
+mod reply;
 mod resources;
 mod spec;
 mod status;
+mod summary;
 mod tool;
 mod wait;
 mod why;
 
 pub(crate) use http::serve;
 
-use call::Call;
+use context::Call;
 use tool::Entry;
 
 /// What a model reads before it sees the tools.
@@ -49,18 +49,18 @@ hand. Answers name what to do next in `nextSteps`, errors in `remedies`: each ca
 /// The server; one a connection, cheap to make.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    surface: Surface,
+    client: ControllerClient,
 }
 
 impl Server {
     /// A server in front of a controller.
-    pub(crate) fn new(surface: Surface) -> Self {
-        Self { surface }
+    pub(crate) fn new(surface: ControllerClient) -> Self {
+        Self { client: surface }
     }
 }
 
 /// Serves on stdin and stdout until stdin ends.
-pub(crate) async fn stdio(surface: Surface) -> Result<(), Failure> {
+pub(crate) async fn stdio(surface: ControllerClient) -> Result<(), Failure> {
     let served = Server::new(surface).serve(rmcp::transport::stdio()).await;
     match served {
         Ok(running) => running
@@ -119,7 +119,7 @@ impl ServerHandler for Server {
             let message = format!("no tool `{}`; there are: {}", request.name, names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
-        let call = Call::new(self.surface.clone(), &context);
+        let call = Call::new(self.client.clone(), &context);
         let work = (entry.call)(request.arguments.unwrap_or_default(), call);
         tokio::select! {
             answer = work => Ok(answer.into()),
@@ -133,7 +133,7 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let all = resources::list(&self.surface).await?;
+        let all = resources::list(&self.client).await?;
         Ok(ListResourcesResult::with_all_items(all))
     }
 
@@ -150,7 +150,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(resources::read(&self.surface, &request.uri).await?.into())
+        Ok(resources::read(&self.client, &request.uri).await?.into())
     }
 }
 

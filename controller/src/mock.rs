@@ -11,20 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_reconciler::shutdown::Signals;
-use argus_reconciler::supervise::crew::Crew;
+use argus_reconciler::supervise::task_set::TaskSet;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Exit, Failure};
-use shared::Shared;
+use state::Shared;
 
+mod admin;
 mod connection;
-mod keeper;
-mod own;
 mod proxy;
 mod recordings;
-mod shared;
+mod reload;
+mod state;
 
 /// How long a stop waits for the requests in flight.
 const GRACE: Duration = Duration::from_secs(1);
@@ -71,8 +71,8 @@ async fn bind(listen: Option<SocketAddr>, port: u16) -> io::Result<TcpListener> 
 }
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
-    let mut open: Crew<(), ()> = Crew::default();
-    let take = |stream: TcpStream, open: &mut Crew<(), ()>| {
+    let mut open: TaskSet<(), ()> = TaskSet::default();
+    let take = |stream: TcpStream, open: &mut TaskSet<(), ()>| {
         open.start((), connection::serve(stream, shared.clone(), stop.clone()));
     };
     loop {
@@ -85,7 +85,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTok
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             },
-            _ = open.ended() => {}
+            _ = open.next_ended() => {}
             () = stop.cancelled() => break,
         }
     }
@@ -96,7 +96,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTok
     drop(listener);
     let finish = async {
         while !open.is_empty() {
-            drop(open.ended().await);
+            drop(open.next_ended().await);
         }
     };
     if tokio::time::timeout(GRACE, finish).await.is_err() {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use argus_core::desired::{Build, own_image_tag};
 use argus_core::ident::Hash;
+use argus_reconciler::specs::admitter::OwnImage;
 use argus_reconciler::specs::digest::Digests;
-use argus_reconciler::specs::judge::OwnImage;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 
 /// The folder of a state directory that the image is built from.
 pub(crate) fn folder(state: &StateDir) -> PathBuf {

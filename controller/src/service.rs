@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::status::Phase;
-use argus_reconciler::Outlook;
+use argus_reconciler::Snapshot;
 use argus_reconciler::supervise::watchdog::EVERY;
 use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::view::Shown;
+use crate::view::StatusDocuments;
 
 /// How often tasks are asked for a sign of life: several times within what the service manager allows.
 pub(crate) fn asks_every() -> Duration {
@@ -25,8 +25,8 @@ pub(crate) fn feed() {
 
 /// Tells when the first list and the first scan are complete, then how the environments are, until the stop.
 pub(crate) async fn report(
-    mut outlooks: watch::Receiver<Arc<Outlook>>,
-    mut shown: watch::Receiver<Arc<Shown>>,
+    mut outlooks: watch::Receiver<Arc<Snapshot>>,
+    mut shown: watch::Receiver<Arc<StatusDocuments>>,
     stop: CancellationToken,
 ) {
     let mut ready = false;
@@ -54,9 +54,9 @@ pub(crate) async fn report(
     ]);
 }
 
-fn words(outlook: &Outlook, shown: &Shown) -> String {
-    if !outlook.world.reachable() {
-        return match outlook.world.unreachable_reason() {
+fn words(outlook: &Snapshot, shown: &StatusDocuments) -> String {
+    if !outlook.store.reachable() {
+        return match outlook.store.unreachable_reason() {
             "" => "the engine has not answered yet".to_owned(),
             why => format!(
                 "the engine does not answer: {}",

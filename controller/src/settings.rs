@@ -179,8 +179,8 @@ struct File {
     no_helpers: bool,
     debug: bool,
     color: Option<Colour>,
-    timeout_quick: Option<String>,
-    timeout_heavy: Option<String>,
+    timeout_short: Option<String>,
+    timeout_long: Option<String>,
     stop_grace: Option<String>,
     breaker_threshold: Option<u32>,
     breaker_cooldown: Option<String>,
@@ -214,8 +214,8 @@ impl Settings {
             allow_mount,
         } = specs.admission.clone();
         let times = TimesOfFile {
-            timeout_quick: file.timeout_quick,
-            timeout_heavy: file.timeout_heavy,
+            timeout_short: file.timeout_short,
+            timeout_long: file.timeout_long,
             stop_grace: file.stop_grace,
             breaker_threshold: file.breaker_threshold,
             breaker_cooldown: file.breaker_cooldown,
@@ -328,7 +328,7 @@ mod tests {
         .unwrap();
         let settings = Settings::resolve(&options, &flags).unwrap();
         assert!(settings.debug && settings.color == Colour::Never && settings.times.breaker.threshold == 9);
-        assert_eq!(settings.times.deadlines.heavy, Duration::from_secs(300));
+        assert_eq!(settings.times.deadlines.long, Duration::from_secs(300));
         for bad in ["spec = \"typo\"\n", "timeout-quick = \"2m\"\n"] {
             std::fs::write(&config, bad).unwrap();
             assert!(Settings::resolve(&options, &flags).is_err(), "{bad}");

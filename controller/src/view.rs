@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
-use argus_core::memory::EnvMemory;
-use argus_core::record::{Note, controller_story, story};
+use argus_core::journal::{Event, controller_events, events_between};
+use argus_core::state::EnvHistory;
 use argus_core::status::{EngineView, Rejection, StatusInput, env_file, environment};
-use argus_crds::complaint::Complaint;
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::Code;
 use argus_crds::status::{Calls, ControllerStatus, EnvironmentStatus, Phase};
-use argus_reconciler::specs::{FileEntry, Standing};
-use argus_reconciler::{EnvFiles, Journal, Outlook, StatusView};
+use argus_reconciler::specs::{FileEntry, FileState};
+use argus_reconciler::{EnvFiles, Journal, Snapshot, StatusView};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -24,7 +24,7 @@ pub(crate) use controller::About;
 
 /// All that was written last, for those who watch `argus run`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct StatusDocuments {
     /// By name.
     pub(crate) environments: BTreeMap<String, EnvironmentStatus>,
     /// The calls behind their errors, for those who ask.
@@ -38,8 +38,8 @@ pub(crate) struct Shown {
 pub(crate) struct View {
     about: About,
     /// Of the round that is being written; a round ends with the controller's file.
-    round: Mutex<Shown>,
-    shown: watch::Sender<Arc<Shown>>,
+    round: Mutex<StatusDocuments>,
+    shown: watch::Sender<Arc<StatusDocuments>>,
     journal: Journal,
     /// The revisions that were ready in this run: how long that took is told once.
     ready: Mutex<BTreeSet<(EnvName, String)>>,
@@ -47,7 +47,7 @@ pub(crate) struct View {
 
 impl View {
     /// A view that tells `shown` what it wrote, and the journal what changed.
-    pub(crate) fn new(about: About, shown: watch::Sender<Arc<Shown>>, journal: Journal) -> Self {
+    pub(crate) fn new(about: About, shown: watch::Sender<Arc<StatusDocuments>>, journal: Journal) -> Self {
         Self {
             about,
             journal,
@@ -69,10 +69,10 @@ impl View {
 }
 
 impl StatusView for View {
-    fn environments(&self, outlook: &Outlook) -> BTreeSet<EnvName> {
-        let ours = outlook.world.containers().filter_map(|container| {
+    fn environments(&self, outlook: &Snapshot) -> BTreeSet<EnvName> {
+        let ours = outlook.store.containers().filter_map(|container| {
             let owner = container.owner()?;
-            (owner.controller == outlook.site.controller).then_some(owner.environment)
+            (owner.controller == outlook.identity.controller).then_some(owner.environment)
         });
         let desired = outlook.specs.environments.keys().cloned();
         let planned = outlook
@@ -86,7 +86,7 @@ impl StatusView for View {
         all
     }
 
-    fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
+    fn environment(&self, env: &EnvName, outlook: &Snapshot, previous: Option<&str>) -> EnvFiles {
         // What was said last, whether it could be written or not; else what an earlier run wrote.
         let said = self.shown.borrow().environments.get(env.as_str()).cloned();
         let first = said.is_none();
@@ -97,7 +97,7 @@ impl StatusView for View {
             let accepted = outlook.desired.get(env);
             let took = |accepted: &Arc<Accepted>| outlook.as_of.since(accepted.accepted_at).as_millis();
             let ready = status.phase == Phase::Ready && self.is_first(env, status.revision.as_deref());
-            self.journal.note(Note::Phase {
+            self.journal.record_event(Event::Phase {
                 environment: env.clone(),
                 from: before.map_or_else(String::new, |phase| format!("{phase:?}")),
                 to: format!("{:?}", status.phase),
@@ -113,10 +113,10 @@ impl StatusView for View {
             breaker: previous.breaker.filter(|_| !first),
             ..previous
         });
-        let nothing = EnvMemory::default();
-        let memory = outlook.memory.environments.get(env).unwrap_or(&nothing);
-        for note in story(env, before.as_ref(), &status, memory) {
-            self.journal.note(note);
+        let nothing = EnvHistory::default();
+        let memory = outlook.state.environments.get(env).unwrap_or(&nothing);
+        for note in events_between(env, before.as_ref(), &status, memory) {
+            self.journal.record_event(note);
         }
         let now = status.take_calls();
         if self.about.debug {
@@ -135,9 +135,9 @@ impl StatusView for View {
         files
     }
 
-    fn controller(&self, outlook: &Outlook, previous_text: Option<&str>) -> String {
+    fn controller(&self, outlook: &Snapshot, previous_text: Option<&str>) -> String {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-        let Shown {
+        let StatusDocuments {
             environments, calls, ..
         } = std::mem::take(&mut *round);
         let said = self.shown.borrow().controller.clone();
@@ -150,11 +150,11 @@ impl StatusView for View {
             breaker: previous.breaker.filter(|_| !first),
             ..previous
         });
-        for note in controller_story(before.as_ref(), &controller) {
-            self.journal.note(note);
+        for note in controller_events(before.as_ref(), &controller) {
+            self.journal.record_event(note);
         }
         let text = json(&controller);
-        self.shown.send_replace(Arc::new(Shown {
+        self.shown.send_replace(Arc::new(StatusDocuments {
             environments,
             calls,
             controller,
@@ -165,7 +165,7 @@ impl StatusView for View {
 
 fn status(
     env: &EnvName,
-    outlook: &Outlook,
+    outlook: &Snapshot,
     about: &About,
     previous: Option<&EnvironmentStatus>,
 ) -> EnvironmentStatus {
@@ -181,55 +181,55 @@ fn status(
         .iter()
         .filter_map(|(path, entry)| rejection(path, entry))
         .collect();
-    let (nothing, nothing_seen) = (EnvMemory::default(), Arc::default());
+    let (nothing, nothing_seen) = (EnvHistory::default(), Arc::default());
     environment(&StatusInput {
         env,
         accepted: accepted.map(AsRef::as_ref),
-        rejected: rejected.filter(|_| !outlook.wishes.down.contains_key(env)),
+        rejected: rejected.filter(|_| !outlook.overrides.down.contains_key(env)),
         rivals: &rivals,
-        warnings: file.map_or(&[][..], |(_, entry)| &entry.complaints),
-        orders: &outlook.wishes.orders,
-        circuits: &outlook.memory.circuits,
-        can_roll_back: accepted.is_some_and(|accepted| outlook.wishes.good_before(accepted).is_some()),
-        outages: outlook.world.outages(),
+        warnings: file.map_or(&[][..], |(_, entry)| &entry.diagnostics),
+        requests: &outlook.overrides.requests,
+        circuits: &outlook.state.breakers,
+        can_roll_back: accepted.is_some_and(|accepted| outlook.overrides.good_before(accepted).is_some()),
+        outages: outlook.store.outages(),
         specs_gone: outlook.specs.unavailable.as_deref(),
         engine: engine(outlook, about),
-        observed: outlook.world.of(env).unwrap_or(&nothing_seen),
+        observed: outlook.store.of(env).unwrap_or(&nothing_seen),
         plan: outlook.plans.get(env).map(AsRef::as_ref),
         health: &outlook.health,
-        memory: outlook.memory.environments.get(env).unwrap_or(&nothing),
-        refused: &outlook.memory.refused,
+        state: outlook.state.environments.get(env).unwrap_or(&nothing),
+        refused: &outlook.state.refused,
         progress: &outlook.progress,
-        survey: Some(&outlook.survey),
+        preflight: Some(&outlook.preflight),
         links: &outlook.links,
-        disk_full: outlook.memory.disk_full,
+        disk_full: outlook.state.disk_full,
         previous,
-        publish_address: outlook.site.publish_address,
+        publish_address: outlook.identity.publish_address,
         mode: outlook.mode,
-        safe: outlook.trouble.safe.as_deref(),
-        state: &about.state,
+        safe: outlook.problems.safe.as_deref(),
+        state_dir: &about.state,
         now: outlook.as_of,
     })
 }
 
 /// The engine as statuses tell it.
-fn engine<'a>(outlook: &'a Outlook, about: &'a About) -> EngineView<'a> {
+fn engine<'a>(outlook: &'a Snapshot, about: &'a About) -> EngineView<'a> {
     EngineView {
-        reachable: outlook.world.reachable(),
-        synced: outlook.world.synced(),
-        reason: outlook.world.unreachable_reason(),
+        reachable: outlook.store.reachable(),
+        synced: outlook.store.synced(),
+        reason: outlook.store.unreachable_reason(),
         endpoint: &about.endpoint,
-        since: outlook.world.lost_at(),
-        away: outlook.world.away(),
+        since: outlook.store.lost_at(),
+        retry: outlook.store.retry(),
     }
 }
 
 /// Files that claim to be an environment which the file at `holder` describes.
-fn rivals<'a>(env: &EnvName, outlook: &'a Outlook, holder: &str) -> Vec<(String, &'a FileEntry)> {
+fn rivals<'a>(env: &EnvName, outlook: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
     let all = outlook.specs.files.iter();
     // Few files are at odds with another, and only those are read for their name.
     let at_odds =
-        all.filter(|(_, entry)| matches!(entry.standing, Standing::Conflict { .. }) && entry.holds.is_none());
+        all.filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.holds.is_none());
     let with_path = at_odds.map(|(path, entry)| (path.display().to_string(), entry));
     with_path
         .filter(|(path, entry)| path != holder && named(entry).as_ref() == Some(env))
@@ -237,21 +237,21 @@ fn rivals<'a>(env: &EnvName, outlook: &'a Outlook, holder: &str) -> Vec<(String,
 }
 
 /// Taken down by a person, and nothing of it is left.
-fn is_down_for_good(outlook: &Outlook, env: &EnvName) -> bool {
+fn is_down_for_good(outlook: &Snapshot, env: &EnvName) -> bool {
     let settled = outlook.plans.get(env).is_none_or(|plan| plan.is_settled());
     // Named volumes stay behind unless the file said otherwise.
     let gone = outlook
-        .world
+        .store
         .of(env)
         .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
-    outlook.wishes.down.contains_key(env) && settled && gone
+    outlook.overrides.down.contains_key(env) && settled && gone
 }
 
 /// Files that hold nothing, for what they say was never accepted.
-fn refused(outlook: &Outlook) -> impl Iterator<Item = (&Path, &FileEntry)> {
-    let without = |entry: &FileEntry| match entry.standing {
-        Standing::Rejected | Standing::Conflict { .. } => entry.holds.is_none(),
-        Standing::Unread | Standing::Accepted => false,
+fn refused(outlook: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntry)> {
+    let without = |entry: &FileEntry| match entry.state {
+        FileState::Rejected | FileState::Conflict { .. } => entry.holds.is_none(),
+        FileState::Unread | FileState::Accepted => false,
     };
     outlook
         .specs
@@ -275,16 +275,16 @@ fn named(entry: &FileEntry) -> Option<EnvName> {
 
 /// How a file is refused; `None` where it is not.
 fn rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
-    let code = match entry.standing {
-        Standing::Rejected => Code::SpecInvalid,
-        Standing::Conflict { .. } => Code::SpecConflict,
-        Standing::Unread | Standing::Accepted => return None,
+    let code = match entry.state {
+        FileState::Rejected => Code::SpecInvalid,
+        FileState::Conflict { .. } => Code::SpecConflict,
+        FileState::Unread | FileState::Accepted => return None,
     };
-    let is_refused = entry.complaints.iter().any(Complaint::is_error);
+    let is_refused = entry.diagnostics.iter().any(Diagnostic::is_error);
     is_refused.then_some(Rejection {
         spec_path: path,
         code,
-        complaints: &entry.complaints,
+        diagnostics: &entry.diagnostics,
     })
 }
 

@@ -287,7 +287,7 @@ fn a_refused_edit_is_marked_beside_what_keeps_running() {
         status: Truth::False,
         ..status.conditions[0].clone()
     });
-    status.complaints = vec![argus_crds::complaint::Complaint::error("services", "is no map")];
+    status.diagnostics = vec![argus_crds::diagnostic::Diagnostic::error("services", "is no map")];
     home.status(&status);
     let table = out(&home.run(&["get"]));
     assert!(table.contains("file refused: 1 mistake\n"), "{table}");

@@ -11,10 +11,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use argus_core::record::{Entry, JOURNAL_VERSION, Note, Record};
+use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Record};
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceStatus};
-use argus_reconciler::history::line::sealed;
+use argus_reconciler::journal::checksum::with_checksum;
 use serde_json::Value;
 
 /// By the name of its variable, and from outside.
@@ -86,13 +86,13 @@ fn home() -> tempfile::TempDir {
             seq,
             at: "2026-01-01T00:00:00.000Z".to_owned(),
             run: "RUN".to_owned(),
-            entry: Entry::Note(Note::Mode {
+            entry: Entry::Event(Event::Mode {
                 from: "Full".to_owned(),
                 to: "Safe".to_owned(),
                 why: Some(format!("because of {READ}")),
             }),
         };
-        journal += &(sealed(&serde_json::to_string(&record).unwrap()) + "\n");
+        journal += &(with_checksum(&serde_json::to_string(&record).unwrap()) + "\n");
     }
     write("state/private/journal.jsonl", &journal);
     dir

@@ -9,8 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use argus_core::record::{Entry, JOURNAL_VERSION, Note, Record};
-use argus_reconciler::history::line::sealed;
+use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Record};
+use argus_reconciler::journal::checksum::with_checksum;
 use serde_json::{Value, json};
 
 fn argus(dir: &Path, args: &[&str]) -> Command {
@@ -31,7 +31,7 @@ fn record(seq: u64, at: &str, entry: Value) -> String {
         run: "RUN".to_owned(),
         entry: serde_json::from_value::<Entry>(entry).unwrap(),
     };
-    sealed(&serde_json::to_string(&record).unwrap()) + "\n"
+    with_checksum(&serde_json::to_string(&record).unwrap()) + "\n"
 }
 
 fn write(dir: &Path, text: &str) {
@@ -53,7 +53,7 @@ fn story(dir: &Path) {
         json!({ "kind": "intent", "environment": "shop", "subject": subject, "act": act, "cause": "ready" });
     let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "end": "failed", "code": "PORT_CONFLICT", "ms": 12 });
     let restart = json!({ "kind": "note", "note": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
-    let start = Entry::Note(Note::Start {
+    let start = Entry::Event(Event::Start {
         version: "0.1.0".to_owned(),
         controller: "ID".to_owned(),
         clean: true,

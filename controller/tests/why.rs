@@ -8,11 +8,11 @@
 use std::process::{Command, Output, Stdio};
 
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
-use argus_core::memory::{Death, EnvMemory, ServiceMemory};
+use argus_core::state::{EnvHistory, FailedRun, ServiceHistory};
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, Phase, ServiceState, ServiceStatus, WaitingOn};
-use argus_reconciler::reconciler::Remembered;
+use argus_reconciler::reconciler::PersistedState;
 use serde_json::{Value, json};
 
 /// A state directory.
@@ -446,24 +446,24 @@ fn what_the_status_no_longer_tells_the_memory_may() {
     let mut status = shop();
     status.services[2].last_error = None;
     home.status(&status);
-    let death = Death {
+    let death = FailedRun {
         exit_code: 137,
         oom_killed: true,
         number: 3,
         memory_limit: Some(64 << 20),
-        ..Death::of(ContainerId::new("c0ffee").unwrap(), Timestamp(0))
+        ..FailedRun::of(ContainerId::new("c0ffee").unwrap(), Timestamp(0))
     };
-    let service = ServiceMemory {
-        deaths: vec![death],
-        ..ServiceMemory::default()
+    let service = ServiceHistory {
+        failures: vec![death],
+        ..ServiceHistory::default()
     };
-    let environment = EnvMemory {
+    let environment = EnvHistory {
         services: [(ServiceName::new("db").unwrap(), service)].into(),
-        ..EnvMemory::default()
+        ..EnvHistory::default()
     };
-    let remembered = Remembered {
+    let remembered = PersistedState {
         environments: [(EnvName::new("shop").unwrap(), environment)].into(),
-        ..Remembered::default()
+        ..PersistedState::default()
     };
     let path = home.dir.path().join("state/private/memory.json");
     std::fs::write(path, serde_json::to_vec(&remembered).unwrap()).unwrap();

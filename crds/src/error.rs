@@ -253,7 +253,7 @@ impl StructuredError {
 
     /// The same error with the call that led to those it tells of already, or to it.
     #[must_use]
-    pub fn called(mut self, call: Call) -> Self {
+    pub fn with_call(mut self, call: Call) -> Self {
         self.debug.insert(0, call);
         self
     }

@@ -29,7 +29,7 @@ pub struct Incident {
     pub died: Option<String>,
     /// When it was heard of last (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_heard: Option<String>,
+    pub last_seen: Option<String>,
     /// What it had begun and not ended, and what became of that.
     pub open_intents: Vec<OpenIntent>,
     /// What it left and is gone on with.
@@ -39,7 +39,7 @@ pub struct Incident {
     /// Parts of the state directory that could not be used.
     pub set_aside: Vec<SetAside>,
     /// How the journal was found.
-    pub journal: JournalFound,
+    pub journal: JournalSummary,
 }
 
 /// An act that was begun and not ended.
@@ -58,7 +58,7 @@ pub struct OpenIntent {
     /// What was to be done.
     pub verb: String,
     /// `done`, `notDone`, or `redo` where it cannot be seen.
-    pub settled: String,
+    pub resolution: String,
     /// By what that was found.
     pub how: String,
 }
@@ -95,7 +95,7 @@ pub struct SetAside {
 /// How the journal was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct JournalFound {
+pub struct JournalSummary {
     /// Records that were whole.
     pub records: u64,
     /// Lines in the middle that were damaged, and skipped.

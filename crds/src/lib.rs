@@ -3,7 +3,7 @@
 //! Floor 0 of the house: no I/O, no clock, no randomness. [`yaml::read`] turns bytes into an [`E2eSpec`] and *all*
 //! complaints about them at once; what the texts in it mean together is decided one floor up.
 
-pub mod complaint;
+pub mod diagnostic;
 pub mod environment;
 pub mod error;
 pub mod incident;
@@ -18,7 +18,7 @@ pub mod suite;
 pub mod text;
 pub mod yaml;
 
-pub use complaint::{Complaint, Gravity, Place, render};
+pub use diagnostic::{Diagnostic, DiagnosticSeverity, Location, render};
 pub use environment::{
     Argus, Declared, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
     RestartPolicy, Rollback, VolumeDeletion,
@@ -36,4 +36,4 @@ pub use suite::{
     History, HistoryStorage, Parallel, Retention, RetryBackoff, Runner, Suite, TestRetry, Tests,
 };
 pub use text::{Command, PortText};
-pub use yaml::{Reading, SourceMap, Span, read, to_yaml};
+pub use yaml::{ParsedSpec, SourceMap, Span, read, to_yaml};

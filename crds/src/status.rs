@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::complaint::Complaint;
+use crate::diagnostic::Diagnostic;
 use crate::error::{Code, StructuredError};
 
 mod calls;
-mod claim;
 mod preflight;
+mod users;
 
 pub use calls::Calls;
-pub use claim::{Holding, RunningTest};
 pub use preflight::{
     CheckName, CheckResult, PREFLIGHT_VERSION, PreflightBefore, PreflightCheck, PreflightFix,
     PreflightOverall, PreflightReport,
 };
+pub use users::{ActiveHold, RunningTest};
 
 /// The version of the status files.
 pub const STATUS_VERSION: u32 = 1;
@@ -62,7 +62,7 @@ pub struct EnvironmentStatus {
     pub preflight: Option<PreflightReport>,
     /// What is wrong with the file, as it stands now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub complaints: Vec<Complaint>,
+    pub diagnostics: Vec<Diagnostic>,
     /// What is wrong with the environment.
     pub errors: Vec<StructuredError>,
     /// Resources of dead runs that were found.
@@ -75,7 +75,7 @@ pub struct EnvironmentStatus {
     pub tests: Vec<RunningTest>,
     /// What of it is held.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub holds: Vec<Holding>,
+    pub holds: Vec<ActiveHold>,
     /// How many restarts happened while tests ran.
     pub restarts_during_run: u32,
     /// What the controller may do at present.
@@ -163,7 +163,7 @@ pub struct RejectedSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
     /// What is wrong with it.
-    pub complaints: Vec<Complaint>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// How one service or mock is.
@@ -301,7 +301,7 @@ pub struct BreakerStatus {
     /// How many failures in a row it has counted.
     pub failures: u32,
     /// How often it opened.
-    pub openings: u64,
+    pub times_opened: u64,
     /// When it lets one attempt through (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_yaml::granit_parser::{self as granit, Event, Parser, ScalarStyle, ScanError};
 
-use crate::complaint::{Complaint, Place};
+use crate::diagnostic::{Diagnostic, Location};
 use crate::environment::E2eSpec;
 use check::Collector;
 use tree::{Broken, Builder, Node};
@@ -36,17 +36,17 @@ pub const MAX_ALIASES: usize = 256;
 pub const MAX_SERVICES: usize = 500;
 
 /// A place in a file.
-pub type Span = Place;
+pub type Span = Location;
 
 /// What reading a file brought.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct ParsedSpec {
     /// The file's content, unless a complaint refuses it.
     pub spec: Option<E2eSpec>,
     /// What is left of a refused file without what is refused: nothing to run, but there may be more to complain about.
     pub rest: Option<E2eSpec>,
     /// All complaints, in the order of the file.
-    pub complaints: Vec<Complaint>,
+    pub diagnostics: Vec<Diagnostic>,
     /// Where things stand in the file.
     pub source: SourceMap,
 }
@@ -54,15 +54,15 @@ pub struct Reading {
 /// Reads an environment from the bytes of a file; complains about everything that is wrong with them.
 ///
 /// The spec is there exactly when no complaint is an error.
-pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
+pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     let root = match text_of(bytes).and_then(tree_of) {
         Ok(root) => root,
         Err(complaint) => {
             let source = SourceMap::new(file_name, None);
-            return Reading {
+            return ParsedSpec {
                 spec: None,
                 rest: None,
-                complaints: vec![*complaint],
+                diagnostics: vec![*complaint],
                 source,
             };
         }
@@ -73,7 +73,7 @@ pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
         collector.add(broken);
     }
     check::against_schema(&root.node, &mut collector);
-    rules::look(&root.node, &mut collector);
+    rules::check(&root.node, &mut collector);
     let source = SourceMap::new(file_name, Some(root.node));
     let mut spec = None;
     if !collector.refused()
@@ -81,11 +81,11 @@ pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
     {
         match E2eSpec::deserialize(deserialize::Reader::new(node)) {
             Ok(read) => spec = Some(read),
-            Err(why) => collector.add(Complaint::error("", format!("the file cannot be taken: {why}"))),
+            Err(why) => collector.add(Diagnostic::error("", format!("the file cannot be taken: {why}"))),
         }
     }
     let complaints = collector.finish();
-    let refused: Vec<&Complaint> = complaints
+    let refused: Vec<&Diagnostic> = complaints
         .iter()
         .filter(|complaint| complaint.is_error())
         .collect();
@@ -95,18 +95,18 @@ pub fn read(file_name: &str, bytes: &[u8]) -> Reading {
             .without(refused)
             .and_then(|node| E2eSpec::deserialize(deserialize::Reader::new(&node)).ok()),
     };
-    Reading {
+    ParsedSpec {
         spec,
         rest,
-        complaints,
+        diagnostics: complaints,
         source,
     }
 }
 
-impl Reading {
+impl ParsedSpec {
     /// Of the complaints about [`Reading::rest`], those that what was left out cannot have caused.
-    pub fn further(&self, complaints: Vec<Complaint>) -> Vec<Complaint> {
-        let refused: Vec<Option<Place>> = self.complaints.iter().map(|c| self.scope(&c.path)).collect();
+    pub fn further(&self, complaints: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let refused: Vec<Option<Location>> = self.diagnostics.iter().map(|c| self.scope(&c.path)).collect();
         complaints
             .into_iter()
             .filter(|complaint| !refused.contains(&self.scope(&complaint.path)))
@@ -116,7 +116,7 @@ impl Reading {
     }
 
     /// The service, or else the block, that a path lies in.
-    fn scope(&self, path: &str) -> Option<Place> {
+    fn scope(&self, path: &str) -> Option<Location> {
         let ends = path
             .match_indices(['.', '['])
             .map(|(at, _)| at)
@@ -141,31 +141,36 @@ pub struct YamlError {
     reason: String,
 }
 
-fn text_of(bytes: &[u8]) -> Result<&str, Box<Complaint>> {
+fn text_of(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
     if bytes.len() > MAX_BYTES {
         let message = format!("the file has {} bytes, and the most is {MAX_BYTES}", bytes.len());
         return Err(Box::new(
-            Complaint::error("", message).hint("split it into several environments"),
+            Diagnostic::error("", message).hint("split it into several environments"),
         ));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let line = valid.matches('\n').count() + 1;
         let column = valid.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-        let complaint = Complaint::error("", "the file is not UTF-8").hint("save it with the encoding UTF-8");
-        Box::new(complaint.at(Place { line, column, len: 1 }))
+        let complaint =
+            Diagnostic::error("", "the file is not UTF-8").hint("save it with the encoding UTF-8");
+        Box::new(complaint.at(Location {
+            line,
+            column,
+            length: 1,
+        }))
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 struct Tree {
     node: Arc<Node>,
-    broken: Vec<Complaint>,
-    ignored_tags: Vec<(String, Place)>,
+    broken: Vec<Diagnostic>,
+    ignored_tags: Vec<(String, Location)>,
 }
 
 /// Builds the tree of a text; the one complaint is about what makes reading on impossible.
-fn tree_of(text: &str) -> Result<Tree, Box<Complaint>> {
+fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
     let options = granit::options! {
         emit_comments: false,
         flow_nesting_limit: MAX_DEPTH + 1,
@@ -231,13 +236,13 @@ fn tree_of(text: &str) -> Result<Tree, Box<Complaint>> {
             ignored_tags,
         }),
         _ => Err(Box::new(
-            Complaint::error("", "the file is empty").hint("an environment has at least `project.name`"),
+            Diagnostic::error("", "the file is empty").hint("an environment has at least `project.name`"),
         )),
     }
 }
 
 /// The place of an event, cut to its first line.
-fn place_of(lines: &[&str], span: &granit::Span) -> Place {
+fn place_of(lines: &[&str], span: &granit::Span) -> Location {
     let (line, column) = (span.start.line().max(1), span.start.col() + 1);
     let rest = || {
         lines
@@ -250,29 +255,29 @@ fn place_of(lines: &[&str], span: &granit::Span) -> Place {
     } else {
         rest()
     };
-    Place {
+    Location {
         line,
         column,
-        len: len.max(1),
+        length: len.max(1),
     }
 }
 
 /// What the parser could not read, in words for the author.
-fn syntax(lines: &[&str], error: &ScanError) -> Complaint {
+fn syntax(lines: &[&str], error: &ScanError) -> Diagnostic {
     let line = error.marker().line().clamp(1, lines.len().max(1));
     let column = error.marker().col() + 1;
     let info = error.info();
     let tab = |number: usize| {
         let text = lines.get(number.checked_sub(1)?)?;
         let indent = text.len() - text.trim_start().len();
-        text[..indent].find('\t').map(|column| Place {
+        text[..indent].find('\t').map(|column| Location {
             line: number,
             column: column + 1,
-            len: 1,
+            length: 1,
         })
     };
     if let Some(place) = tab(line).or_else(|| tab(line - 1)) {
-        return Complaint::error("", "a tab is used for indentation")
+        return Diagnostic::error("", "a tab is used for indentation")
             .hint("indent with spaces")
             .at(place);
     }
@@ -284,11 +289,15 @@ fn syntax(lines: &[&str], error: &ScanError) -> Complaint {
     } else {
         let message = format!("this is not YAML: {}", info.lines().next().unwrap_or_default());
         match lines.get(line - 1).and_then(|text| syntax_hint(text)) {
-            Some(hint) => Complaint::error("", message).hint(hint),
-            None => Complaint::error("", message),
+            Some(hint) => Diagnostic::error("", message).hint(hint),
+            None => Diagnostic::error("", message),
         }
     };
-    complaint.at(Place { line, column, len: 1 })
+    complaint.at(Location {
+        line,
+        column,
+        length: 1,
+    })
 }
 
 /// What mostly is the matter with a line that is not YAML.

@@ -28,14 +28,14 @@ fn every_bad_file_has_its_message() {
         let name = file.file_name().unwrap().to_str().unwrap();
         let bytes = fs::read(&file).unwrap();
         let reading = read(name, &bytes);
-        assert!(!reading.complaints.is_empty(), "{name}: nobody complained");
-        let refused = reading.complaints.iter().any(argus_crds::Complaint::is_error);
+        assert!(!reading.diagnostics.is_empty(), "{name}: nobody complained");
+        let refused = reading.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
         assert_eq!(
             refused,
             reading.spec.is_none(),
             "{name}: a spec is there exactly when nothing refuses it"
         );
-        let message = render(name, &String::from_utf8_lossy(&bytes), &reading.complaints);
+        let message = render(name, &String::from_utf8_lossy(&bytes), &reading.diagnostics);
         let golden = file.with_extension("txt");
         if std::env::var_os("UPDATE").is_some() {
             fs::write(&golden, &message).unwrap();
@@ -58,8 +58,8 @@ fn every_good_file_is_taken_without_a_word() {
         let name = file.file_name().unwrap().to_str().unwrap();
         let bytes = fs::read(&file).unwrap();
         let reading = read(name, &bytes);
-        let message = render(name, &String::from_utf8_lossy(&bytes), &reading.complaints);
-        assert!(reading.complaints.is_empty(), "{message}");
+        let message = render(name, &String::from_utf8_lossy(&bytes), &reading.diagnostics);
+        assert!(reading.diagnostics.is_empty(), "{message}");
         assert!(reading.spec.is_some(), "{name}");
     }
 }
@@ -81,7 +81,7 @@ fn a_good_file_survives_json_and_yaml() {
             again.spec.as_ref(),
             Some(&spec),
             "{name} through YAML:\n{yaml}\n{:?}",
-            again.complaints
+            again.diagnostics
         );
     }
 }

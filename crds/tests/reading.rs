@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use argus_crds::{Command, Complaint, Place, Reading, read};
+use argus_crds::{Command, Diagnostic, Location, ParsedSpec, read};
 use proptest::prelude::*;
 
 const WHOLE: &str = include_str!("corpus/good/whole-format.yaml");
@@ -11,10 +11,12 @@ const ADDITIONS: &str = include_str!("corpus/good/additions.yaml");
 
 #[allow(clippy::disallowed_methods, reason = "a bound on real time is what is tested")]
 /// The one complaint about bytes that must be refused quickly.
-fn refused(bytes: &[u8]) -> Complaint {
+fn refused(bytes: &[u8]) -> Diagnostic {
     let began = Instant::now();
-    let Reading {
-        spec, mut complaints, ..
+    let ParsedSpec {
+        spec,
+        diagnostics: mut complaints,
+        ..
     } = read("e2e.yaml", bytes);
     assert!(
         began.elapsed() < Duration::from_secs(5),
@@ -33,7 +35,7 @@ fn a_file_of_ten_mebibytes_is_refused_before_it_is_parsed() {
         complaint.message,
         "the file has 10485760 bytes, and the most is 1048576"
     );
-    assert_eq!(complaint.place, None);
+    assert_eq!(complaint.location, None);
 }
 
 #[test]
@@ -47,7 +49,7 @@ fn brackets_without_end_are_refused_quickly() {
     ];
     for bomb in bombs {
         let complaint = refused(bomb.as_bytes());
-        assert!(complaint.place.is_some(), "{complaint:?}");
+        assert!(complaint.location.is_some(), "{complaint:?}");
     }
     assert_eq!(
         refused("[".repeat(200_000).as_bytes()).message,
@@ -86,19 +88,19 @@ fn bytes_that_are_not_utf8_are_shown_their_place() {
     let complaint = refused(b"project:\n  name: \xc3\xa9\xff\n");
     assert_eq!(complaint.message, "the file is not UTF-8");
     assert_eq!(
-        complaint.place,
-        Some(Place {
+        complaint.location,
+        Some(Location {
             line: 2,
             column: 10,
-            len: 1
+            length: 1
         })
     );
     assert_eq!(
-        refused(b"\xff\xfep\0r\0").place,
-        Some(Place {
+        refused(b"\xff\xfep\0r\0").location,
+        Some(Location {
             line: 1,
             column: 1,
-            len: 1
+            length: 1
         })
     );
 }
@@ -200,7 +202,7 @@ fn paths_lead_to_their_places() {
             .unwrap()
             .chars()
             .skip(place.column - 1)
-            .take(place.len)
+            .take(place.length)
             .collect::<String>()
     };
     assert_eq!(text("project.name"), "shop");
@@ -237,14 +239,14 @@ fn paths_lead_to_their_places() {
 fn an_unknown_key_is_a_warning_and_the_file_is_taken() {
     let reading = read("e2e.yaml", b"project: {name: a}\nservcies: []\n");
     assert!(reading.spec.is_some());
-    let expected = Complaint::warning("servcies", "`servcies` is not a known key and is ignored")
+    let expected = Diagnostic::warning("servcies", "`servcies` is not a known key and is ignored")
         .hint("did you mean `services`?")
-        .at(Place {
+        .at(Location {
             line: 2,
             column: 1,
-            len: 8,
+            length: 8,
         });
-    assert_eq!(reading.complaints, [expected]);
+    assert_eq!(reading.diagnostics, [expected]);
 }
 
 proptest! {
@@ -253,14 +255,14 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let reading = read("e2e.yaml", &bytes);
-        prop_assert_eq!(reading.spec.is_none(), reading.complaints.iter().any(Complaint::is_error));
+        prop_assert_eq!(reading.spec.is_none(), reading.diagnostics.iter().any(Diagnostic::is_error));
     }
 
     #[test]
     fn no_punctuation_makes_it_panic(text in "[-\\[\\]{}:,&*!|>'\"%@#?a \t\n<~]{0,120}") {
         let reading = read("e2e.yaml", text.as_bytes());
-        prop_assert_eq!(reading.spec.is_none(), reading.complaints.iter().any(Complaint::is_error));
-        argus_crds::render("e2e.yaml", &text, &reading.complaints);
+        prop_assert_eq!(reading.spec.is_none(), reading.diagnostics.iter().any(Diagnostic::is_error));
+        argus_crds::render("e2e.yaml", &text, &reading.diagnostics);
     }
 
     #[test]
@@ -273,10 +275,10 @@ proptest! {
         let end = (start + cut).min(text.len());
         text.replace_range(start..end, &with);
         let reading = read("e2e.yaml", text.as_bytes());
-        prop_assert_eq!(reading.spec.is_none(), reading.complaints.iter().any(Complaint::is_error));
-        let unplaced = reading.complaints.iter().find(|complaint| complaint.message.contains("cannot be taken"));
+        prop_assert_eq!(reading.spec.is_none(), reading.diagnostics.iter().any(Diagnostic::is_error));
+        let unplaced = reading.diagnostics.iter().find(|complaint| complaint.message.contains("cannot be taken"));
         prop_assert!(unplaced.is_none(), "the check missed what the types refuse: {:?}\n{}", unplaced, text);
-        argus_crds::render("e2e.yaml", &text, &reading.complaints);
+        argus_crds::render("e2e.yaml", &text, &reading.diagnostics);
     }
 
     #[test]
@@ -290,8 +292,8 @@ proptest! {
     fn any_unknown_key_is_a_warning(key in "zz[a-z]{1,12}") {
         let reading = read("e2e.yaml", format!("project:\n  name: a\n  {key}: 1\n").as_bytes());
         prop_assert!(reading.spec.is_some());
-        prop_assert_eq!(reading.complaints.len(), 1);
-        prop_assert!(!reading.complaints[0].is_error());
-        prop_assert_eq!(reading.complaints[0].place.map(|place| (place.line, place.column)), Some((3, 3)));
+        prop_assert_eq!(reading.diagnostics.len(), 1);
+        prop_assert!(!reading.diagnostics[0].is_error());
+        prop_assert_eq!(reading.diagnostics[0].location.map(|place| (place.line, place.column)), Some((3, 3)));
     }
 }

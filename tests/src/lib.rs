@@ -12,23 +12,23 @@
 
 pub mod binary;
 pub mod controller;
-pub mod dam;
 pub mod engine;
-pub mod holder;
+pub mod fixture;
 pub mod http;
 pub mod image;
 pub mod mock;
+pub mod pausable_pipe;
+pub mod port_holder;
 pub mod prometheus;
 pub mod proxy;
 pub mod registry;
-pub mod stage;
 pub mod terminal;
 pub mod wait;
 
 pub use controller::{Controller, RunOptions};
-pub use dam::Dam;
 pub use engine::{Options, PrivateEngine};
-pub use holder::Holder;
+pub use pausable_pipe::PausablePipe;
+pub use port_holder::PortHolder;
 pub use proxy::Proxy;
 pub use registry::Registry;
 pub use terminal::Terminal;

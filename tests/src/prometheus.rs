@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::stage::LIMIT;
+use crate::fixture::LIMIT;
 use crate::{PrivateEngine, binary, wait};
 
 /// A running Prometheus; dropping it ends it, and the engine removes its folder.

@@ -5,15 +5,15 @@
     reason = "a test that cannot look ends with a message"
 )]
 
-#[path = "codes/ask.rs"]
-mod ask;
-#[path = "codes/asked.rs"]
-mod asked;
 #[path = "codes/case.rs"]
 mod case;
 #[path = "codes/engine.rs"]
 mod engine;
 #[path = "codes/files.rs"]
 mod files;
+#[path = "codes/queries.rs"]
+mod queries;
+#[path = "codes/refusals.rs"]
+mod refusals;
 #[path = "codes/registry.rs"]
 mod registry;

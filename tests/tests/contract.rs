@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use argus_backend::contract::Drive;
-use argus_backend::sim::{Engine, Sim, Weather};
+use argus_backend::sim::{Engine, FaultProfile, Sim};
 use argus_core::desired::Build;
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
@@ -36,13 +36,13 @@ fn block<T>(work: impl Future<Output = T>) -> T {
 #[test]
 fn the_engine_in_memory_keeps_the_contract() {
     for (seed, weather) in [
-        Weather::calm(),
-        Weather {
+        FaultProfile::calm(),
+        FaultProfile {
             lag: (0, 200),
             call: (0, 20),
             list: (0, 100),
             thin: 50,
-            ..Weather::default()
+            ..FaultProfile::default()
         },
     ]
     .into_iter()

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use argus_tests::fixture::{IMAGE, LIMIT, engine, incarnations, running, text};
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{IMAGE, LIMIT, engine, incarnations, running, text};
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
 /// Journeys at once: each is mostly waiting.

@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use argus_backend::{Backend, LogQuery, Progress};
 use argus_core::desired::{Build, Confinement, Mount};
 use argus_core::ident::{ContainerId, Hash, HostPort, NetworkId, Protocol, ResourceName};
-use argus_core::observed::{Container, ContainerState, Sighting, World};
-use argus_core::outcome::{ActError, Done, PortOwner};
-use argus_core::plan::{Act, Binding, ContainerSpec};
+use argus_core::observed::{Container, ContainerState, Store, WatchEvent};
+use argus_core::outcome::{ActionError, Done, PortOwner};
+use argus_core::plan::{Action, Binding, ContainerSpec};
 use argus_core::time::Timestamp;
 use argus_docker::{Docker, Endpoint};
 use argus_tests::proxy::Fault;
@@ -106,12 +106,12 @@ fn published(port: u16) -> Vec<Binding> {
 struct Hands(Docker);
 
 impl Hands {
-    async fn act(&self, act: Act) -> Result<Done, ActError> {
-        self.0.act(&act, &()).await
+    async fn act(&self, act: Action) -> Result<Done, ActionError> {
+        self.0.execute(&act, &()).await
     }
 
     async fn network(&self, env: &str) -> NetworkId {
-        let act = Act::CreateNetwork {
+        let act = Action::CreateNetwork {
             name: name(&format!("argus-{env}")),
             labels: labels(env, None),
         };
@@ -121,8 +121,8 @@ impl Hands {
         }
     }
 
-    async fn create(&self, called: &str, spec: ContainerSpec) -> Result<Done, ActError> {
-        self.act(Act::CreateContainer {
+    async fn create(&self, called: &str, spec: ContainerSpec) -> Result<Done, ActionError> {
+        self.act(Action::CreateContainer {
             name: name(called),
             spec: Box::new(spec),
         })
@@ -136,20 +136,20 @@ impl Hands {
         }
     }
 
-    async fn start(&self, id: &ContainerId) -> Result<Done, ActError> {
-        self.act(Act::StartContainer { id: id.clone() }).await
+    async fn start(&self, id: &ContainerId) -> Result<Done, ActionError> {
+        self.act(Action::StartContainer { id: id.clone() }).await
     }
 
-    async fn stop(&self, id: &ContainerId) -> Result<Done, ActError> {
-        self.act(Act::StopContainer {
+    async fn stop(&self, id: &ContainerId) -> Result<Done, ActionError> {
+        self.act(Action::StopContainer {
             id: id.clone(),
             grace: Duration::from_secs(2),
         })
         .await
     }
 
-    async fn remove(&self, id: &ContainerId) -> Result<Done, ActError> {
-        self.act(Act::RemoveContainer {
+    async fn remove(&self, id: &ContainerId) -> Result<Done, ActionError> {
+        self.act(Action::RemoveContainer {
             id: id.clone(),
             name: String::new(),
         })
@@ -158,22 +158,22 @@ impl Hands {
 }
 
 struct Eyes {
-    stream: BoxStream<'static, Sighting>,
-    world: World,
-    seen: Vec<Sighting>,
+    stream: BoxStream<'static, WatchEvent>,
+    world: Store,
+    seen: Vec<WatchEvent>,
 }
 
 impl Eyes {
     fn open(docker: &Docker) -> Self {
         Self {
             stream: docker.watch(),
-            world: World::default(),
+            world: Store::default(),
             seen: Vec::new(),
         }
     }
 
     /// Takes sightings in until the world is as wanted.
-    async fn until(&mut self, what: &str, holds: impl Fn(&World, &[Sighting]) -> bool) {
+    async fn until(&mut self, what: &str, holds: impl Fn(&Store, &[WatchEvent]) -> bool) {
         let waited = tokio::time::timeout(LIMIT, async {
             while !holds(&self.world, &self.seen) {
                 let sighting = self.stream.next().await.expect("sightings never end");
@@ -199,13 +199,13 @@ impl Eyes {
     fn stops(&self) -> usize {
         self.seen
             .iter()
-            .filter(|sighting| matches!(sighting, Sighting::Stopped(..)))
+            .filter(|sighting| matches!(sighting, WatchEvent::Stopped(..)))
             .count()
     }
 }
 
 fn running(container: &Container) -> bool {
-    container.state == ContainerState::Running && container.facts.is_some()
+    container.state == ContainerState::Running && container.inspect.is_some()
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn every_act_can_be_repeated_and_is_seen() {
 
         let network = hands.network("life").await;
         assert_eq!(hands.network("life").await, network, "a repeated create adopts");
-        let volume = || Act::CreateVolume {
+        let volume = || Action::CreateVolume {
             name: name("argus-life-data"),
             labels: labels("life", None),
         };
@@ -261,7 +261,7 @@ fn every_act_can_be_repeated_and_is_seen() {
         })
         .await;
         let seen = eyes.world.container(&id).expect("seen").clone();
-        let facts = seen.facts.clone().expect("facts");
+        let facts = seen.inspect.clone().expect("facts");
         let port = |number| HostPort {
             number,
             protocol: Protocol::Tcp,
@@ -293,7 +293,7 @@ fn every_act_can_be_repeated_and_is_seen() {
             [(false, "out"), (true, "err")]
         );
 
-        let rename = || Act::RenameContainer {
+        let rename = || Action::RenameContainer {
             id: id.clone(),
             to: name("argus-life-web2"),
         };
@@ -302,7 +302,7 @@ fn every_act_can_be_repeated_and_is_seen() {
         eyes.sees(&id, "renamed", |container| container.name == "argus-life-web2")
             .await;
 
-        let disconnect = || Act::DisconnectNetwork {
+        let disconnect = || Action::DisconnectNetwork {
             network: "argus-life".into(),
             container: "argus-life-web2".into(),
         };
@@ -310,7 +310,7 @@ fn every_act_can_be_repeated_and_is_seen() {
         assert_eq!(hands.act(disconnect()).await, Ok(Done::Ok));
         eyes.sees(&id, "on no network", |container| container.networks.is_empty())
             .await;
-        let connect = || Act::ConnectNetwork {
+        let connect = || Action::ConnectNetwork {
             network: network.clone(),
             container: id.clone(),
             aliases: vec!["web".into()],
@@ -330,28 +330,31 @@ fn every_act_can_be_repeated_and_is_seen() {
             container.state == ContainerState::Paused
         })
         .await;
-        let unpause = || Act::UnpauseContainer { id: id.clone() };
+        let unpause = || Action::UnpauseContainer { id: id.clone() };
         assert_eq!(hands.act(unpause()).await, Ok(Done::Ok));
         assert_eq!(hands.act(unpause()).await, Ok(Done::Ok));
         eyes.sees(&id, "running again", running).await;
 
-        let in_use = Act::RemoveNetwork {
+        let in_use = Action::RemoveNetwork {
             id: network.clone(),
             name: String::new(),
         };
         assert!(matches!(
             hands.act(in_use.clone()).await,
-            Err(ActError::NetworkInUse(_))
+            Err(ActionError::NetworkInUse(_))
         ));
-        let remove_volume = || Act::RemoveVolume {
+        let remove_volume = || Action::RemoveVolume {
             name: name("argus-life-data"),
         };
-        assert!(matches!(hands.act(remove_volume()).await, Err(ActError::Busy(_))));
+        assert!(matches!(
+            hands.act(remove_volume()).await,
+            Err(ActionError::Busy(_))
+        ));
 
         assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
         assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
         eyes.sees(&id, "exited", |container| {
-            container.state == ContainerState::Exited && container.facts.is_some()
+            container.state == ContainerState::Exited && container.inspect.is_some()
         })
         .await;
         assert_eq!(eyes.stops(), 0, "our own stop is not somebody's");
@@ -359,7 +362,7 @@ fn every_act_can_be_repeated_and_is_seen() {
         assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
         assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
         assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
-        assert_eq!(hands.start(&id).await, Err(ActError::Gone));
+        assert_eq!(hands.start(&id).await, Err(ActionError::Gone));
         eyes.until("gone", |world, _| world.container(&id).is_none())
             .await;
         assert_eq!(hands.act(in_use.clone()).await, Ok(Done::Ok));
@@ -370,7 +373,7 @@ fn every_act_can_be_repeated_and_is_seen() {
             world.network(&network).is_none() && world.volume("argus-life-data").is_none()
         })
         .await;
-        let about = docker.about().await.expect("about");
+        let about = docker.info().await.expect("about");
         assert!(
             about.version.contains('.')
                 && about.api_version.contains('.')
@@ -412,7 +415,7 @@ fn what_others_do_to_a_container_is_seen() {
             .await;
         // A list that is asked for comes at once, and many wishes make one.
         let before = eyes.world.last_complete();
-        (0..100).for_each(|_| docker.look_again());
+        (0..100).for_each(|_| docker.request_relist());
         eyes.until("a list on demand", |world, _| world.last_complete() > before)
             .await;
     });
@@ -435,26 +438,26 @@ fn what_is_not_ours_is_never_touched() {
         for id in [&inherited, &plain] {
             let id = ContainerId::new(id.as_str()).expect("an id");
             let acts = [
-                Act::StopContainer {
+                Action::StopContainer {
                     id: id.clone(),
                     grace: Duration::ZERO,
                 },
-                Act::RemoveContainer {
+                Action::RemoveContainer {
                     id: id.clone(),
                     name: String::new(),
                 },
-                Act::RenameContainer {
+                Action::RenameContainer {
                     id: id.clone(),
                     to: name("x"),
                 },
-                Act::UnpauseContainer { id: id.clone() },
-                Act::StartContainer { id: id.clone() },
-                Act::ConnectNetwork {
+                Action::UnpauseContainer { id: id.clone() },
+                Action::StartContainer { id: id.clone() },
+                Action::ConnectNetwork {
                     network: network.clone(),
                     container: id.clone(),
                     aliases: vec![],
                 },
-                Act::DisconnectNetwork {
+                Action::DisconnectNetwork {
                     network: "bridge".into(),
                     container: id.to_string(),
                 },
@@ -462,7 +465,7 @@ fn what_is_not_ours_is_never_touched() {
             for act in acts {
                 let verb = act.verb();
                 assert!(
-                    matches!(hands.act(act).await, Err(ActError::NotOurs(_))),
+                    matches!(hands.act(act).await, Err(ActionError::NotOurs(_))),
                     "{verb}"
                 );
             }
@@ -473,8 +476,8 @@ fn what_is_not_ours_is_never_touched() {
         );
         // Names that others hold.
         let taken = hands.create("plain", spec("foreign", "b")).await;
-        let holder = |result: &Result<Done, ActError>| match result {
-            Err(ActError::NameTaken { holder }) => holder.clone(),
+        let holder = |result: &Result<Done, ActionError>| match result {
+            Err(ActionError::NameTaken { holder }) => holder.clone(),
             other => panic!("{other:?}"),
         };
         assert_eq!(
@@ -487,29 +490,29 @@ fn what_is_not_ours_is_never_touched() {
             "{taken:?}"
         );
         let foreign = engine.docker_ok(&["network", "create", "foreign-net"]);
-        let act = Act::CreateNetwork {
+        let act = Action::CreateNetwork {
             name: name("foreign-net"),
             labels: labels("foreign", None),
         };
         assert!(holder(&hands.act(act).await).contains("did not make"));
-        let act = Act::RemoveNetwork {
+        let act = Action::RemoveNetwork {
             id: NetworkId::new(foreign).expect("an id"),
             name: String::new(),
         };
-        assert!(matches!(hands.act(act).await, Err(ActError::NotOurs(_))));
+        assert!(matches!(hands.act(act).await, Err(ActionError::NotOurs(_))));
         engine.docker_ok(&["volume", "create", "foreign-vol"]);
-        let act = Act::CreateVolume {
+        let act = Action::CreateVolume {
             name: name("foreign-vol"),
             labels: labels("foreign", None),
         };
         assert!(holder(&hands.act(act).await).contains("did not make"));
         assert!(matches!(
             hands
-                .act(Act::RemoveVolume {
+                .act(Action::RemoveVolume {
                     name: name("foreign-vol")
                 })
                 .await,
-            Err(ActError::NotOurs(_))
+            Err(ActionError::NotOurs(_))
         ));
         engine.docker_ok(&["rm", "-f", "inherits", "plain", ours.as_str()]);
     });
@@ -551,8 +554,8 @@ fn a_refused_port_names_its_owner() {
             bindings: published(port),
             ..spec("ports", "a")
         };
-        let refusal = |result: Result<Done, ActError>| match result {
-            Err(ActError::PortTaken(refusal)) => *refusal,
+        let refusal = |result: Result<Done, ActionError>| match result {
+            Err(ActionError::PortTaken(refusal)) => *refusal,
             other => panic!("{other:?}"),
         };
         let mine = hands.container("argus-ports-mine", with(19001)).await;
@@ -619,7 +622,7 @@ fn a_refused_port_names_its_owner() {
                 },
             )
             .await;
-        assert!(matches!(hands.start(&id).await, Err(ActError::Rejected(_))));
+        assert!(matches!(hands.start(&id).await, Err(ActionError::Rejected(_))));
         engine.docker_ok(&["rm", "-f", "holder"]);
     });
 }
@@ -638,7 +641,7 @@ fn refusals_say_what_is_wrong() {
         };
         assert_eq!(
             hands.create("argus-wrong-1", missing).await,
-            Err(ActError::ImageMissing)
+            Err(ActionError::ImageMissing)
         );
         let unbuilt = ContainerSpec {
             build: "abc".into(),
@@ -646,7 +649,7 @@ fn refusals_say_what_is_wrong() {
         };
         assert_eq!(
             hands.create("argus-wrong-1", unbuilt).await,
-            Err(ActError::ImageMissing)
+            Err(ActionError::ImageMissing)
         );
         let source = "/nonexistent/argus".to_owned();
         let mount = Mount::Bind {
@@ -660,7 +663,7 @@ fn refusals_say_what_is_wrong() {
         };
         assert!(matches!(
             hands.create("argus-wrong-1", mounted).await,
-            Err(ActError::BadMount(_))
+            Err(ActionError::BadMount(_))
         ));
         let tiny = ContainerSpec {
             memory: Some(1 << 20),
@@ -668,7 +671,7 @@ fn refusals_say_what_is_wrong() {
         };
         assert!(matches!(
             hands.create("argus-wrong-1", tiny).await,
-            Err(ActError::Rejected(_))
+            Err(ActionError::Rejected(_))
         ));
 
         let command = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
@@ -681,11 +684,11 @@ fn refusals_say_what_is_wrong() {
         // With an init the engine starts that, and the init exits with 127.
         let mut eyes = Eyes::open(&docker);
         match came {
-            Err(ActError::EntrypointNotFound(_)) => {}
+            Err(ActionError::EntrypointNotFound(_)) => {}
             Ok(Done::Ok) => {
                 eyes.sees(&id, "127", |container| {
                     container
-                        .facts
+                        .inspect
                         .as_ref()
                         .is_some_and(|facts| facts.exit_code == 127)
                 })
@@ -695,28 +698,31 @@ fn refusals_say_what_is_wrong() {
         }
         let id = hands.container("argus-wrong-3", spec("wrong", "c")).await;
         let removed = hands
-            .act(Act::RemoveNetwork {
+            .act(Action::RemoveNetwork {
                 id: network,
                 name: String::new(),
             })
             .await;
         assert_eq!(removed, Ok(Done::Ok), "only stopped containers are attached");
-        assert!(matches!(hands.start(&id).await, Err(ActError::NetworkGone(_))));
+        assert!(matches!(hands.start(&id).await, Err(ActionError::NetworkGone(_))));
         let gone = NetworkId::new("0".repeat(64)).expect("an id");
-        let connect = Act::ConnectNetwork {
+        let connect = Action::ConnectNetwork {
             network: gone,
             container: id,
             aliases: vec![],
         };
-        assert!(matches!(hands.act(connect).await, Err(ActError::NetworkGone(_))));
-        let pull = Act::PullImage {
+        assert!(matches!(
+            hands.act(connect).await,
+            Err(ActionError::NetworkGone(_))
+        ));
+        let pull = Action::PullImage {
             reference: "127.0.0.1:9/none:1".into(),
         };
-        assert!(matches!(hands.act(pull).await, Err(ActError::PullFailed(_))));
-        let pull = Act::PullImage {
+        assert!(matches!(hands.act(pull).await, Err(ActionError::PullFailed(_))));
+        let pull = Action::PullImage {
             reference: "../containers/x".into(),
         };
-        assert!(matches!(hands.act(pull).await, Err(ActError::Rejected(_))));
+        assert!(matches!(hands.act(pull).await, Err(ActionError::Rejected(_))));
     });
 }
 
@@ -724,11 +730,11 @@ fn refusals_say_what_is_wrong() {
 struct Heard(Mutex<Vec<String>>);
 
 impl Progress for Heard {
-    fn say(&self, line: &str) {
+    fn report_line(&self, line: &str) {
         self.0.lock().expect("a list").push(line.to_owned());
     }
 
-    fn show(&self, _line: &str) {}
+    fn report_status(&self, _line: &str) {}
 }
 
 #[test]
@@ -760,7 +766,7 @@ fn an_image_is_built_from_its_folder() {
         };
         let heard = Heard::default();
         assert_eq!(
-            docker.act(&Act::BuildImage(build.clone()), &heard).await,
+            docker.execute(&Action::BuildImage(build.clone()), &heard).await,
             Ok(Done::Ok)
         );
         assert!(
@@ -789,7 +795,7 @@ fn an_image_is_built_from_its_folder() {
         };
         assert_eq!(
             hands.create("argus-built-b", stale).await,
-            Err(ActError::ImageMissing)
+            Err(ActionError::ImageMissing)
         );
 
         std::fs::write(
@@ -802,8 +808,8 @@ fn an_image_is_built_from_its_folder() {
             digest: Hash::new("00").expect("a hash"),
             ..build.clone()
         };
-        match hands.act(Act::BuildImage(failing)).await {
-            Err(ActError::BuildFailed { message, log }) => {
+        match hands.act(Action::BuildImage(failing)).await {
+            Err(ActionError::BuildFailed { message, log }) => {
                 assert!(message.contains("non-zero code: 1"), "{message}");
                 assert!(log.contains("before"), "{log}");
             }
@@ -814,8 +820,8 @@ fn an_image_is_built_from_its_folder() {
             ..build
         };
         assert!(matches!(
-            hands.act(Act::BuildImage(nowhere)).await,
-            Err(ActError::BuildFailed { .. })
+            hands.act(Action::BuildImage(nowhere)).await,
+            Err(ActionError::BuildFailed { .. })
         ));
     });
 }
@@ -830,21 +836,21 @@ fn an_image_is_pulled_from_its_registry() {
     block(async {
         let docker = docker(engine);
         let heard = Heard::default();
-        let pull = |reference: &str| Act::PullImage {
+        let pull = |reference: &str| Action::PullImage {
             reference: reference.to_owned(),
         };
-        assert_eq!(docker.act(&pull(&pushed), &heard).await, Ok(Done::Ok));
+        assert_eq!(docker.execute(&pull(&pushed), &heard).await, Ok(Done::Ok));
         assert!(!heard.0.lock().expect("a list").is_empty());
         engine.docker_ok(&["image", "inspect", &pushed]);
-        assert_eq!(docker.act(&pull(&pushed), &()).await, Ok(Done::Ok));
+        assert_eq!(docker.execute(&pull(&pushed), &()).await, Ok(Done::Ok));
         let none = docker
-            .act(&pull(&format!("{}/app:none", registry.address)), &())
+            .execute(&pull(&format!("{}/app:none", registry.address)), &())
             .await;
-        assert!(matches!(none, Err(ActError::ImageNotFound(_))), "{none:?}");
+        assert!(matches!(none, Err(ActionError::ImageNotFound(_))), "{none:?}");
         let none = docker
-            .act(&pull(&format!("{}/nothing", registry.address)), &())
+            .execute(&pull(&format!("{}/nothing", registry.address)), &())
             .await;
-        assert!(matches!(none, Err(ActError::ImageNotFound(_))), "{none:?}");
+        assert!(matches!(none, Err(ActionError::ImageNotFound(_))), "{none:?}");
     });
 }
 
@@ -888,14 +894,14 @@ fn a_container_that_hangs_delays_no_other() {
         let seen = tokio::time::timeout(Duration::from_secs(2), eyes.sees(&well, "the other", running)).await;
         assert!(seen.is_ok(), "it is seen at once although an inspect hangs");
         let before = eyes.world.last_complete();
-        docker.look_again();
+        docker.request_relist();
         let listed = eyes.until("a list", |world, _| world.last_complete() > before);
         assert!(
             tokio::time::timeout(Duration::from_secs(2), listed).await.is_ok(),
             "lists go on"
         );
         assert!(
-            matches!(hands.remove(&hung).await, Err(ActError::Busy(_))),
+            matches!(hands.remove(&hung).await, Err(ActionError::Busy(_))),
             "an inspect that hangs is no outage"
         );
         assert!(eyes.world.reachable());
@@ -921,7 +927,7 @@ fn a_consumer_that_sleeps_catches_up() {
                 .container(&format!("argus-storm-{n}"), spec("storm", "a"))
                 .await;
             hands
-                .act(Act::RenameContainer {
+                .act(Action::RenameContainer {
                     id: id.clone(),
                     to: name(&format!("argus-storm-x{n}")),
                 })
@@ -932,7 +938,8 @@ fn a_consumer_that_sleeps_catches_up() {
         eyes.until("all of them, looked at", |world, _| {
             ids.iter().all(|id| {
                 let container = world.container(id);
-                container.is_some_and(|container| container.name.contains("-x") && container.facts.is_some())
+                container
+                    .is_some_and(|container| container.name.contains("-x") && container.inspect.is_some())
             })
         })
         .await;
@@ -971,7 +978,7 @@ fn a_broken_wire_gives_honest_outcomes() {
         assert_eq!(hands.start(&id).await, Ok(Done::Ok));
         proxy.inject("GET /containers/*/json", Fault::CloseBefore, 1);
         assert!(
-            matches!(hands.remove(&id).await, Err(ActError::Unreachable(_))),
+            matches!(hands.remove(&id).await, Err(ActionError::Unreachable(_))),
             "nothing was done"
         );
         eyes.sees(&id, "running", running).await;
@@ -996,13 +1003,13 @@ fn a_broken_wire_gives_honest_outcomes() {
         .await;
         proxy.refuse();
         let refused = hands
-            .act(Act::RemoveNetwork {
+            .act(Action::RemoveNetwork {
                 id: network,
                 name: String::new(),
             })
             .await;
         assert!(
-            matches!(&refused, Err(error) if matches!(error, ActError::Unreachable(_)) || error.is_outcome_unknown()),
+            matches!(&refused, Err(error) if matches!(error, ActionError::Unreachable(_)) || error.is_outcome_unknown()),
             "{refused:?}"
         );
         eyes.until("lost again", |world, _| !world.reachable()).await;
@@ -1034,7 +1041,10 @@ fn events_that_stopped_coming_are_noticed() {
         let lists = eyes.world.last_complete();
         eyes.until("two lists later", |world, _| world.last_complete() > lists + 1)
             .await;
-        let deaf = eyes.seen.iter().filter(|seen| **seen == Sighting::Deaf);
+        let deaf = eyes
+            .seen
+            .iter()
+            .filter(|seen| **seen == WatchEvent::StreamStalled);
         assert_eq!(deaf.count(), 1, "said once");
         assert!(eyes.world.reachable(), "the engine itself was never away");
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
@@ -1058,15 +1068,15 @@ fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
         );
         let mut eyes = Eyes::open(&docker);
         eyes.until("a complete list", |world, _| world.synced()).await;
-        let found = |seen: &[Sighting]| {
+        let found = |seen: &[WatchEvent]| {
             let all = seen.iter();
-            all.filter(|one| matches!(one, Sighting::Found(_))).count()
+            all.filter(|one| matches!(one, WatchEvent::Connected(_))).count()
         };
         proxy.inject("GET /containers/json", Fault::Answer(HALF), 1_000_000);
         proxy.cut("GET /events");
         // It may be found once more, until a list is missed.
         eyes.until("three tries in vain", |world, _| {
-            world.away().is_some_and(|away| away.tries >= 3)
+            world.retry().is_some_and(|away| away.attempts >= 3)
         })
         .await;
         assert!(
@@ -1094,7 +1104,7 @@ fn an_engine_that_goes_and_comes_back_is_followed() {
         eyes.sees(&id, "running", running).await;
         engine.kill9();
         eyes.until("lost", |world, _| !world.reachable()).await;
-        assert!(matches!(hands.start(&id).await, Err(ActError::Unreachable(_))));
+        assert!(matches!(hands.start(&id).await, Err(ActionError::Unreachable(_))));
         let before = eyes.world.last_complete();
         engine.start_again();
         eyes.until("found and listed", |world, _| {
@@ -1102,11 +1112,11 @@ fn an_engine_that_goes_and_comes_back_is_followed() {
         })
         .await;
         eyes.sees(&id, "killed by the restart", |container| {
-            container.state == ContainerState::Exited && container.facts.is_some()
+            container.state == ContainerState::Exited && container.inspect.is_some()
         })
         .await;
         engine.freeze();
-        docker.look_again();
+        docker.request_relist();
         // A stop signal takes a moment to reach every thread.
         let frozen = tokio::time::timeout(LIMIT, async { while docker.ping().await.is_ok() {} }).await;
         assert!(frozen.is_ok(), "a ping has a deadline");
@@ -1128,7 +1138,7 @@ fn an_engine_that_is_not_there_yet_is_waited_for() {
             !world.unreachable_reason().is_empty()
         })
         .await;
-        assert!(matches!(docker.about().await, Err(ActError::Unreachable(_))));
+        assert!(matches!(docker.info().await, Err(ActionError::Unreachable(_))));
         engine.start_again();
         eyes.until("found", |world, _| world.synced()).await;
     });

@@ -26,9 +26,9 @@ mod output;
 mod patience;
 #[path = "failures/remedies.rs"]
 mod remedies;
+#[path = "failures/restart_rate_limit.rs"]
+mod restart_rate_limit;
 #[path = "failures/secrets.rs"]
 mod secrets;
-#[path = "failures/storm.rs"]
-mod storm;
 #[path = "failures/wedged.rs"]
 mod wedged;

@@ -5,18 +5,18 @@
 use std::path::{Path, PathBuf};
 
 use crate::case::Case;
-use crate::stage::Stage;
+use crate::fixture::Stage;
 
 #[path = "golden/case.rs"]
 mod case;
 #[path = "golden/error.rs"]
 mod error;
+#[path = "golden/fixture.rs"]
+mod fixture;
 #[path = "golden/objects.rs"]
 mod objects;
 #[path = "golden/recall.rs"]
 mod recall;
-#[path = "golden/stage.rs"]
-mod stage;
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");

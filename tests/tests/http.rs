@@ -14,19 +14,19 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use argus_tests::fixture::{LIMIT, engine, incarnations, shop};
 use argus_tests::http::{self, Answer, Event, Events, exchange};
-use argus_tests::stage::{LIMIT, engine, incarnations, shop};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::json;
 
-#[path = "http/gap.rs"]
-mod gap;
-#[path = "http/names.rs"]
-mod names;
-#[path = "http/parting.rs"]
-mod parting;
-#[path = "http/same.rs"]
-mod same;
+#[path = "http/event_names.rs"]
+mod event_names;
+#[path = "http/parity.rs"]
+mod parity;
+#[path = "http/resume.rs"]
+mod resume;
+#[path = "http/shutdown.rs"]
+mod shutdown;
 
 fn listening(args: &[&str]) -> RunOptions {
     let mut all = vec!["--listen".to_owned(), "127.0.0.1:0".to_owned()];

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, condition, engine, incarnations};
+use argus_tests::fixture::{LIMIT, condition, engine, incarnations};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 

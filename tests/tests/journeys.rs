@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_tests::stage::{IMAGE, LIMIT, condition, engine, images, incarnations, page, running, shop, text};
+use argus_tests::fixture::{
+    IMAGE, LIMIT, condition, engine, images, incarnations, page, running, shop, text,
+};
 use argus_tests::{Controller, Options, PrivateEngine, Proxy, Registry, RunOptions, wait};
 use serde_json::Value;
 

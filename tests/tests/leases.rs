@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, engine, incarnations, shop, text};
+use argus_tests::fixture::{LIMIT, engine, incarnations, shop, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -97,7 +97,7 @@ fn a_controller_that_slept_finds_that_it_was_taken_over_and_does_nothing() {
 #[test]
 fn a_lease_is_renewed_as_one_volume_and_goes_with_a_clean_stop() {
     let engine = PrivateEngine::start();
-    argus_tests::stage::images(&engine);
+    argus_tests::fixture::images(&engine);
     let argus = Controller::start(&engine, soon());
     let first = argus.wait_until(LIMIT, "a lease", || leases(&engine).first().cloned());
     argus.wait_until(LIMIT, "another one", || {

@@ -8,20 +8,20 @@
 #[path = "mcp/agent.rs"]
 mod agent;
 
-#[path = "mcp/alone.rs"]
-mod alone;
 #[path = "mcp/calls.rs"]
 mod calls;
 #[path = "mcp/circuit.rs"]
 mod circuit;
-#[path = "mcp/claims.rs"]
-mod claims;
-#[path = "mcp/fit.rs"]
-mod fit;
+#[path = "mcp/concurrent_agents.rs"]
+mod concurrent_agents;
 #[path = "mcp/inspector.rs"]
 mod inspector;
 #[path = "mcp/mocks.rs"]
 mod mocks;
+#[path = "mcp/no_controller.rs"]
+mod no_controller;
+#[path = "mcp/preflight_fix.rs"]
+mod preflight_fix;
 #[path = "mcp/recovery.rs"]
 mod recovery;
 #[path = "mcp/remedies.rs"]

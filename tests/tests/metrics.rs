@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use argus_tests::fixture::{LIMIT, engine, singles};
 use argus_tests::prometheus::{Prometheus, get, promtool};
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{LIMIT, engine, singles};
-use argus_tests::{Controller, Holder, PrivateEngine, Proxy, RunOptions};
+use argus_tests::{Controller, PortHolder, PrivateEngine, Proxy, RunOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -81,7 +81,7 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
     prometheus.wait_for("argus_errors_total{code=\"CONTAINER_CRASH\"}", 0.0);
 
     // A port that somebody has.
-    let holder = Holder::of(engine, 18900);
+    let holder = PortHolder::of(engine, 18900);
     argus.write_spec("e2e.yaml", &singles("figures", &[18900], ""));
     argus.wait_ready("figures", LIMIT);
     prometheus.wait_for("argus_ports_moved_total", 1.0);

@@ -10,7 +10,7 @@
 mod broken;
 #[path = "networks/by_hand.rs"]
 mod by_hand;
-#[path = "networks/stage.rs"]
-mod stage;
+#[path = "networks/fixture.rs"]
+mod fixture;
 #[path = "networks/verified.rs"]
 mod verified;

@@ -7,8 +7,8 @@ mod daemon;
 mod wire;
 
 use argus_tests::Controller;
+use argus_tests::fixture::{LIMIT, engine, incarnations, proxied, running, shop, text};
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{LIMIT, engine, incarnations, proxied, running, shop, text};
 use serde_json::Value;
 
 /// What a command prints, as JSON, whatever its exit code; errors go to stderr.

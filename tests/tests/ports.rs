@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::stage::{IMAGE, LIMIT, engine, page, running, singles};
-use argus_tests::{Controller, Holder, RunOptions, wait};
+use argus_tests::fixture::{IMAGE, LIMIT, engine, page, running, singles};
+use argus_tests::{Controller, PortHolder, RunOptions, wait};
 use serde_json::Value;
 
 fn mappings(status: &Value) -> Vec<(u64, u64)> {
@@ -27,7 +27,7 @@ fn mappings(status: &Value) -> Vec<(u64, u64)> {
 fn ports_that_processes_hold_move_each_to_another() {
     let engine = engine();
     let ports: Vec<u16> = (18200..18210).collect();
-    let holders: Vec<_> = ports.iter().map(|port| Holder::of(engine, *port)).collect();
+    let holders: Vec<_> = ports.iter().map(|port| PortHolder::of(engine, *port)).collect();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec(
         "e2e.yaml",
@@ -50,7 +50,7 @@ fn ports_that_processes_hold_move_each_to_another() {
 #[test]
 fn what_listens_where_its_command_says_is_reached_though_the_hosts_port_moved() {
     let engine = engine();
-    let holder = Holder::of(engine, 18290);
+    let holder = PortHolder::of(engine, 18290);
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec(
         "e2e.yaml",
@@ -70,7 +70,7 @@ fn what_listens_where_its_command_says_is_reached_though_the_hosts_port_moved() 
 #[test]
 fn under_strategy_fail_a_taken_port_is_waited_for() {
     let engine = engine();
-    let holder = Holder::of(engine, 18220);
+    let holder = PortHolder::of(engine, 18220);
     let argus = Controller::start(engine, RunOptions::default());
     let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
     argus.write_spec("e2e.yaml", &singles("strict", &[18220], strict));
@@ -86,7 +86,7 @@ fn under_strategy_fail_a_taken_port_is_waited_for() {
 #[test]
 fn a_port_that_a_leaked_proxy_holds_is_told_as_such() {
     let engine = engine();
-    let leaked = Holder::leaked_proxy(engine, 18221);
+    let leaked = PortHolder::leaked_proxy(engine, 18221);
     let argus = Controller::start(engine, RunOptions::default());
     let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
     argus.write_spec("e2e.yaml", &singles("leaked", &[18221], strict));
@@ -129,7 +129,7 @@ fn a_range_that_is_used_up_is_said() {
     let engine = engine();
     let _holders: Vec<_> = [18240, 9300, 9301]
         .iter()
-        .map(|port| Holder::of(engine, *port))
+        .map(|port| PortHolder::of(engine, *port))
         .collect();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec(
@@ -174,7 +174,7 @@ fn a_port_that_is_lost_while_its_service_is_down_is_taken_back_or_moves() {
     // As after a reboot: nobody runs, and somebody else was first at one of the ports.
     argus.kill9();
     engine.docker_ok(&["stop", "-t", "1", "reboot-s0", "reboot-s1"]);
-    let holder = Holder::of(engine, 18280);
+    let holder = PortHolder::of(engine, 18280);
     argus.start_again();
     let status = argus.wait_status("reboot", LIMIT, "both run, one of them elsewhere", |now| {
         now["phase"] == "Ready" && mappings(now) != before
@@ -196,7 +196,7 @@ fn a_start_that_loses_its_port_to_a_holder_that_leaves_takes_it_back() {
     argus.write_spec("e2e.yaml", &singles("flicker", &[18284], ""));
     // It has a moment of its own each time, and the wanted port is free when it is over.
     for _ in 0..3 {
-        drop(Holder::of(engine, 18284));
+        drop(PortHolder::of(engine, 18284));
     }
     let status = argus.wait_status("flicker", LIMIT, "it runs at what it wants or beside", |now| {
         now["phase"] == "Ready" && mappings(now).first().is_some_and(|(wanted, _)| *wanted == 18284)

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use argus_tests::stage::{LIMIT, engine};
-use argus_tests::{Dam, PrivateEngine, Registry, Terminal, binary, wait};
+use argus_tests::fixture::{LIMIT, engine};
+use argus_tests::{PausablePipe, PrivateEngine, Registry, Terminal, binary, wait};
 use rustix::process::Signal;
 
 const COLUMNS: u16 = 80;
@@ -181,7 +181,7 @@ fn a_pull_has_a_bar_with_what_is_there_of_it() {
     // The network may be fast and the terminal slow: a part of it waits until the bar was seen.
     let server = registry.address.parse().expect("an address");
     let front = SocketAddr::from(([127, 0, 0, 1], 5018));
-    let dam = Dam::build(engine, front, server, 16 * 1024 * 1024);
+    let dam = PausablePipe::build(engine, front, server, 16 * 1024 * 1024);
     let image = pushed.replace(&registry.address, &front.to_string());
     engine.docker_ok(&["rmi", "big:local"]);
     engine.docker_ok(&["system", "prune", "-f"]);

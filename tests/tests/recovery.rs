@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, engine, page, running, singles, text};
+use argus_tests::fixture::{LIMIT, engine, page, running, singles, text};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 

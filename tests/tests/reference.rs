@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use argus_core::record::{End, Entry, Note, Record};
+use argus_core::journal::{Entry, Event, Outcome, Record};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -135,8 +135,8 @@ fn of_the_journal(field: &str) -> BTreeSet<String> {
 #[test]
 fn the_page_of_the_journal_has_every_kind_and_every_note_and_no_other() {
     assert_eq!(of_the_journal("kind"), words::<Entry>(json!({ "kind": "?" })));
-    assert_eq!(of_the_journal("note"), words::<Note>(json!({ "note": "?" })));
-    assert_eq!(of_the_journal("end"), words::<End>(json!("?")));
+    assert_eq!(of_the_journal("note"), words::<Event>(json!({ "note": "?" })));
+    assert_eq!(of_the_journal("end"), words::<Outcome>(json!("?")));
 }
 
 #[test]

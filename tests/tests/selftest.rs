@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use argus_tests::stage::{LIMIT, images, incarnations, running, shop};
+use argus_tests::fixture::{LIMIT, images, incarnations, running, shop};
 use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -6,31 +6,31 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[path = "simulation/company.rs"]
-mod company;
 #[path = "simulation/crashes.rs"]
 mod crashes;
-#[path = "simulation/decoys.rs"]
-mod decoys;
 #[path = "simulation/events.rs"]
 mod events;
-#[path = "simulation/every_storm.rs"]
-mod every_storm;
-#[path = "simulation/people.rs"]
-mod people;
-#[path = "simulation/roads.rs"]
-mod roads;
+#[path = "simulation/external_changes.rs"]
+mod external_changes;
+#[path = "simulation/fixture.rs"]
+mod fixture;
+#[path = "simulation/foreign_objects.rs"]
+mod foreign_objects;
+#[path = "simulation/invariants.rs"]
+mod invariants;
+#[path = "simulation/multi_controller.rs"]
+mod multi_controller;
+#[path = "simulation/random_runs.rs"]
+mod random_runs;
+#[path = "simulation/scenarios.rs"]
+mod scenarios;
 #[path = "simulation/specs.rs"]
 mod specs;
-#[path = "simulation/stage.rs"]
-mod stage;
-#[path = "simulation/storm.rs"]
-mod storm;
 
 #[path = "simulation/failures.rs"]
 mod failures;
-#[path = "simulation/written.rs"]
-mod written;
+#[path = "simulation/spec_edits.rs"]
+mod spec_edits;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -1,7 +1,7 @@
 //! What the page of the status files says of them: when an edit is in force, and whether anybody keeps them up to date.
 #![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
-use argus_tests::stage::{IMAGE, LIMIT, engine};
+use argus_tests::fixture::{IMAGE, LIMIT, engine};
 use argus_tests::{Controller, RunOptions};
 use serde_json::Value;
 

@@ -8,7 +8,7 @@
 
 use std::process::{Output, Stdio};
 
-use argus_tests::stage::{IMAGE, LIMIT, engine};
+use argus_tests::fixture::{IMAGE, LIMIT, engine};
 use argus_tests::{Controller, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;

@@ -441,9 +441,9 @@ fn every_example_is_read_without_a_complaint() {
     for path in examples {
         let reading = argus_crds::yaml::read(&path, read(&path).as_bytes());
         assert!(
-            reading.spec.is_some() && reading.complaints.is_empty(),
+            reading.spec.is_some() && reading.diagnostics.is_empty(),
             "{path}: {:#?}",
-            reading.complaints
+            reading.diagnostics
         );
         let schema = "yaml-language-server: $schema=";
         let first = read(&path);

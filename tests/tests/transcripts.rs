@@ -5,19 +5,19 @@
     reason = "a test that cannot look ends with a message"
 )]
 
+#[path = "transcripts/fixture.rs"]
+mod fixture;
 #[path = "transcripts/normal.rs"]
 mod normal;
-#[path = "transcripts/scene.rs"]
-mod scene;
 
 use std::path::Path;
 use std::process::Output;
 
 use argus_tests::Terminal;
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::terminal::plain;
+use fixture::Scene;
 use normal::settings;
-use scene::Scene;
 
 const NARROW: u16 = 80;
 const WIDE: u16 = 200;

@@ -6,18 +6,18 @@ use std::time::Duration;
 use argus_core::desired::Confinement;
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels;
-use argus_core::observed::{Container, ContainerState, World};
-use argus_core::outcome::{ActError, Done};
-use argus_core::plan::{Act, ContainerSpec};
+use argus_core::observed::{Container, ContainerState, Store};
+use argus_core::outcome::{ActionError, Done};
+use argus_core::plan::{Action, ContainerSpec};
 
 use crate::Backend;
 
 mod lease;
 mod links;
-mod look;
+mod observer;
 
-pub use look::Breach;
-use look::{Eyes, breach, holds, is};
+pub use observer::Violation;
+use observer::{Observer, breach, holds, is};
 
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -43,9 +43,9 @@ impl<'a, B: Backend> Drive<'a, B> {
     ///
     /// # Errors
     /// [`Breach`] tells the first thing that was not as it shall be.
-    pub async fn through(&self) -> Result<(), Breach> {
-        let mut eyes = Eyes::open(self.backend.watch());
-        eyes.see("a complete first list", World::synced).await?;
+    pub async fn through(&self) -> Result<(), Violation> {
+        let mut eyes = Observer::open(self.backend.watch());
+        eyes.see("a complete first list", Store::synced).await?;
         let network = self.networks(&mut eyes).await?;
         let id = self.containers(&mut eyes).await?;
         self.runs(&mut eyes, &id).await?;
@@ -59,8 +59,8 @@ impl<'a, B: Backend> Drive<'a, B> {
     }
 
     /// Created twice it is one.
-    async fn networks(&self, eyes: &mut Eyes) -> Result<NetworkId, Breach> {
-        let create = Act::CreateNetwork {
+    async fn networks(&self, eyes: &mut Observer) -> Result<NetworkId, Violation> {
+        let create = Action::CreateNetwork {
             name: self.network()?,
             labels: self.labels(None),
         };
@@ -71,7 +71,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         is("a repeated network is adopted", &self.act(&create).await, &first)?;
         eyes.see("the network", |world| world.network(id).is_some())
             .await?;
-        let foreign = Act::CreateNetwork {
+        let foreign = Action::CreateNetwork {
             name: self.network()?,
             labels: BTreeMap::new(),
         };
@@ -79,13 +79,13 @@ impl<'a, B: Backend> Drive<'a, B> {
         holds(
             "another's network is not adopted",
             &came,
-            matches!(came, Err(ActError::NameTaken { .. })),
+            matches!(came, Err(ActionError::NameTaken { .. })),
         )?;
         Ok(id.clone())
     }
 
     /// Created twice it is one; with another hash it is somebody else's.
-    async fn containers(&self, eyes: &mut Eyes) -> Result<ContainerId, Breach> {
+    async fn containers(&self, eyes: &mut Observer) -> Result<ContainerId, Violation> {
         let first = self.create("a", "one").await?;
         let Ok(Done::Container(id)) = &first else {
             return Err(breach("a container is created", &first));
@@ -99,7 +99,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         holds(
             "another hash is not adopted",
             &came,
-            matches!(came, Err(ActError::NameTaken { .. })),
+            matches!(came, Err(ActionError::NameTaken { .. })),
         )?;
         eyes.sees("the container, created", id, |container| {
             container.state == ContainerState::Created
@@ -109,9 +109,9 @@ impl<'a, B: Backend> Drive<'a, B> {
     }
 
     /// Start and stop, each twice.
-    async fn runs(&self, eyes: &mut Eyes, id: &ContainerId) -> Result<(), Breach> {
-        let start = Act::StartContainer { id: id.clone() };
-        let stop = Act::StopContainer {
+    async fn runs(&self, eyes: &mut Observer, id: &ContainerId) -> Result<(), Violation> {
+        let start = Action::StartContainer { id: id.clone() };
+        let stop = Action::StopContainer {
             id: id.clone(),
             grace: GRACE,
         };
@@ -120,7 +120,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         self.twice("a stop", &stop).await?;
         let ended = |container: &Container| {
             container.state == ContainerState::Exited
-                && container.facts.is_some()
+                && container.inspect.is_some()
                 && container.stopped_by_other.is_none()
         };
         eyes.sees("the container, stopped by nobody else", id, ended)
@@ -132,12 +132,12 @@ impl<'a, B: Backend> Drive<'a, B> {
     /// Off the network and on it again, each twice.
     async fn attachments(
         &self,
-        eyes: &mut Eyes,
+        eyes: &mut Observer,
         id: &ContainerId,
         network: &NetworkId,
-    ) -> Result<(), Breach> {
+    ) -> Result<(), Violation> {
         let name = self.network()?.to_string();
-        let off = Act::DisconnectNetwork {
+        let off = Action::DisconnectNetwork {
             network: name.clone(),
             container: id.to_string(),
         };
@@ -147,7 +147,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         })
         .await?;
         let aliases = vec!["a".to_owned()];
-        let on = Act::ConnectNetwork {
+        let on = Action::ConnectNetwork {
             network: network.clone(),
             container: id.clone(),
             aliases,
@@ -159,7 +159,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         };
         eyes.sees("the container on its network, under its alias", id, attached)
             .await?;
-        let used = Act::RemoveNetwork {
+        let used = Action::RemoveNetwork {
             id: network.clone(),
             name,
         };
@@ -167,17 +167,17 @@ impl<'a, B: Backend> Drive<'a, B> {
         holds(
             "a used network stays",
             &came,
-            matches!(came, Err(ActError::NetworkInUse(_))),
+            matches!(came, Err(ActionError::NetworkInUse(_))),
         )
     }
 
     /// A rename, twice, and onto a held name.
-    async fn names(&self, id: &ContainerId) -> Result<(), Breach> {
+    async fn names(&self, id: &ContainerId) -> Result<(), Violation> {
         let other = self.create("b", "one").await?;
         let Ok(Done::Container(other)) = other else {
             return Err(breach("another container is created", &other));
         };
-        let onto = Act::RenameContainer {
+        let onto = Action::RenameContainer {
             id: id.clone(),
             to: self.name("b")?,
         };
@@ -185,11 +185,11 @@ impl<'a, B: Backend> Drive<'a, B> {
         holds(
             "a held name is not taken",
             &came,
-            matches!(came, Err(ActError::NameTaken { .. })),
+            matches!(came, Err(ActionError::NameTaken { .. })),
         )?;
         self.twice(
             "a removal",
-            &Act::RemoveContainer {
+            &Action::RemoveContainer {
                 id: other,
                 name: String::new(),
             },
@@ -199,12 +199,12 @@ impl<'a, B: Backend> Drive<'a, B> {
     }
 
     /// Created twice, removed twice.
-    async fn volumes(&self, eyes: &mut Eyes) -> Result<(), Breach> {
+    async fn volumes(&self, eyes: &mut Observer) -> Result<(), Violation> {
         let name = self.name("data")?;
-        let seen = |world: &World| world.volume(name.as_str()).is_some();
+        let seen = |world: &Store| world.volume(name.as_str()).is_some();
         self.twice(
             "a volume",
-            &Act::CreateVolume {
+            &Action::CreateVolume {
                 name: name.clone(),
                 labels: self.labels(None),
             },
@@ -212,7 +212,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         .await?;
         eyes.see("the volume", seen).await?;
         let came = self
-            .act(&Act::CreateVolume {
+            .act(&Action::CreateVolume {
                 name: name.clone(),
                 labels: BTreeMap::new(),
             })
@@ -220,22 +220,26 @@ impl<'a, B: Backend> Drive<'a, B> {
         holds(
             "another's volume is not adopted",
             &came,
-            matches!(came, Err(ActError::NameTaken { .. })),
+            matches!(came, Err(ActionError::NameTaken { .. })),
         )?;
-        self.twice("its removal", &Act::RemoveVolume { name: name.clone() })
+        self.twice("its removal", &Action::RemoveVolume { name: name.clone() })
             .await?;
         eyes.see("no volume", |world| !seen(world)).await
     }
 
     /// What is not there cannot be started, and need not be stopped or removed.
-    async fn unknown(&self) -> Result<(), Breach> {
+    async fn unknown(&self) -> Result<(), Violation> {
         let id = ContainerId::new("0".repeat(64)).map_err(|bad| breach("an id", &bad))?;
         let network = NetworkId::new("0".repeat(64)).map_err(|bad| breach("an id", &bad))?;
-        let came = self.act(&Act::StartContainer { id: id.clone() }).await;
-        is("an unknown container does not start", &came, &Err(ActError::Gone))?;
+        let came = self.act(&Action::StartContainer { id: id.clone() }).await;
+        is(
+            "an unknown container does not start",
+            &came,
+            &Err(ActionError::Gone),
+        )?;
         self.twice(
             "its stop",
-            &Act::StopContainer {
+            &Action::StopContainer {
                 id: id.clone(),
                 grace: GRACE,
             },
@@ -243,7 +247,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         .await?;
         self.twice(
             "its removal",
-            &Act::RemoveContainer {
+            &Action::RemoveContainer {
                 id,
                 name: String::new(),
             },
@@ -251,7 +255,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         .await?;
         self.twice(
             "the removal of an unknown network",
-            &Act::RemoveNetwork {
+            &Action::RemoveNetwork {
                 id: network,
                 name: String::new(),
             },
@@ -260,19 +264,24 @@ impl<'a, B: Backend> Drive<'a, B> {
         let mut spec = self.spec("c", "one")?;
         "argus-contract-no-such-image:0".clone_into(&mut spec.image);
         let came = self
-            .act(&Act::CreateContainer {
+            .act(&Action::CreateContainer {
                 name: self.name("c")?,
                 spec: Box::new(spec),
             })
             .await;
-        is("an image is missing", &came, &Err(ActError::ImageMissing))
+        is("an image is missing", &came, &Err(ActionError::ImageMissing))
     }
 
     /// Everything goes, twice, and a full list does not show it any more.
-    async fn ends(&self, eyes: &mut Eyes, id: &ContainerId, network: &NetworkId) -> Result<(), Breach> {
+    async fn ends(
+        &self,
+        eyes: &mut Observer,
+        id: &ContainerId,
+        network: &NetworkId,
+    ) -> Result<(), Violation> {
         self.twice(
             "a removal while it runs",
-            &Act::RemoveContainer {
+            &Action::RemoveContainer {
                 id: id.clone(),
                 name: String::new(),
             },
@@ -282,7 +291,7 @@ impl<'a, B: Backend> Drive<'a, B> {
             .await?;
         self.twice(
             "the network's removal",
-            &Act::RemoveNetwork {
+            &Action::RemoveNetwork {
                 id: network.clone(),
                 name: String::new(),
             },
@@ -291,7 +300,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         eyes.see("no network", |world| world.network(network).is_none())
             .await?;
         let before = eyes.world.last_complete();
-        self.backend.look_again();
+        self.backend.request_relist();
         eyes.see("a list that was asked for", |world| {
             world.last_complete() > before
         })
@@ -303,30 +312,30 @@ impl<'a, B: Backend> Drive<'a, B> {
         holds("nothing is left", &eyes.world, nothing)
     }
 
-    async fn act(&self, act: &Act) -> Result<Done, ActError> {
-        self.backend.act(act, &()).await
+    async fn act(&self, act: &Action) -> Result<Done, ActionError> {
+        self.backend.execute(act, &()).await
     }
 
-    async fn twice(&self, what: &str, act: &Act) -> Result<(), Breach> {
+    async fn twice(&self, what: &str, act: &Action) -> Result<(), Violation> {
         is(what, &self.act(act).await, &Ok(Done::Ok))?;
         is(&format!("{what}, repeated"), &self.act(act).await, &Ok(Done::Ok))
     }
 
-    async fn create(&self, service: &str, hash: &str) -> Result<Result<Done, ActError>, Breach> {
+    async fn create(&self, service: &str, hash: &str) -> Result<Result<Done, ActionError>, Violation> {
         let spec = Box::new(self.spec(service, hash)?);
         Ok(self
-            .act(&Act::CreateContainer {
+            .act(&Action::CreateContainer {
                 name: self.name(service)?,
                 spec,
             })
             .await)
     }
 
-    fn name(&self, of: &str) -> Result<ResourceName, Breach> {
+    fn name(&self, of: &str) -> Result<ResourceName, Violation> {
         ResourceName::new(format!("{}-{of}", self.environment)).map_err(|bad| breach("a name", &bad))
     }
 
-    fn network(&self) -> Result<ResourceName, Breach> {
+    fn network(&self) -> Result<ResourceName, Violation> {
         self.name("network")
     }
 
@@ -349,7 +358,7 @@ impl<'a, B: Backend> Drive<'a, B> {
             .collect()
     }
 
-    fn spec(&self, service: &str, hash: &str) -> Result<ContainerSpec, Breach> {
+    fn spec(&self, service: &str, hash: &str) -> Result<ContainerSpec, Violation> {
         Ok(ContainerSpec {
             image: self.image.clone(),
             build: String::new(),
@@ -374,5 +383,5 @@ impl<'a, B: Backend> Drive<'a, B> {
 }
 
 fn is_running(container: &Container) -> bool {
-    container.state == ContainerState::Running && container.facts.is_some()
+    container.state == ContainerState::Running && container.inspect.is_some()
 }

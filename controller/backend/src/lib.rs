@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use argus_core::connectivity::{Aim, Seen};
+use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
-use argus_core::lease::{Lease, Note};
-use argus_core::observed::Sighting;
-use argus_core::outcome::{ActError, Done};
-use argus_core::plan::Act;
-use argus_core::preflight::Ground;
+use argus_core::lease::{ControllerLease, LeaseSpec};
+use argus_core::observed::WatchEvent;
+use argus_core::outcome::{ActionError, Done};
+use argus_core::plan::Action;
+use argus_core::preflight::HostFacts;
 use argus_core::time::Timestamp;
 use futures::stream::BoxStream;
 
@@ -22,67 +22,74 @@ pub mod sim;
 /// Every act can be repeated: what is already so is success. Removal and stop look at the labels again first.
 pub trait Backend: Send + Sync + 'static {
     /// Sightings for ever: subscribes, lists, and does so again by itself after every loss. Called once.
-    fn watch(&self) -> BoxStream<'static, Sighting>;
+    fn watch(&self) -> BoxStream<'static, WatchEvent>;
 
     /// Asks the running watch for a full list soon; many requests make one list.
-    fn look_again(&self);
+    fn request_relist(&self);
 
     /// Looks for an engine that is away at once, instead of when the next try is due.
     fn reconnect(&self);
 
     /// Carries out one act. The caller sets the deadline; dropping the future abandons the call, not its effect.
-    fn act(&self, act: &Act, progress: &dyn Progress) -> impl Future<Output = Result<Done, ActError>> + Send;
+    fn execute(
+        &self,
+        act: &Action,
+        progress: &dyn Progress,
+    ) -> impl Future<Output = Result<Done, ActionError>> + Send;
 
     /// Log lines of a container, oldest first.
-    fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>>;
+    fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>>;
 
     /// Runs a command inside a container and waits for it.
     fn exec(
         &self,
         id: &ContainerId,
         command: &[String],
-    ) -> impl Future<Output = Result<ExecResult, ActError>> + Send;
+    ) -> impl Future<Output = Result<ExecResult, ActionError>> + Send;
 
     /// Looks from inside a running container's network whether it reaches these, all at once; one answer an aim, in their order.
     /// Needs nothing in its image, and leaves nothing behind.
-    fn look_from(
+    fn check_links(
         &self,
         source: &ContainerId,
-        aims: &[Aim],
-    ) -> impl Future<Output = Result<Vec<Seen>, ActError>> + Send;
+        aims: &[Target],
+    ) -> impl Future<Output = Result<Vec<TargetResult>, ActionError>> + Send;
 
     /// The leases of all controllers on the engine, each with its age by the engine's clock.
-    fn leases(&self) -> impl Future<Output = Result<Vec<Lease>, ActError>> + Send;
+    fn leases(&self) -> impl Future<Output = Result<Vec<ControllerLease>, ActionError>> + Send;
 
     /// Writes a lease in place of the run's last one, and answers with all that are there after that. Leases of dead runs on the
     /// same place go, and so do those of others that have been dead for long.
-    fn renew_lease(&self, note: &Note) -> impl Future<Output = Result<Vec<Lease>, ActError>> + Send;
+    fn renew_lease(
+        &self,
+        note: &LeaseSpec,
+    ) -> impl Future<Output = Result<Vec<ControllerLease>, ActionError>> + Send;
 
     /// Takes a run's lease away: nobody waits for it any more.
-    fn release_lease(&self, run: &str) -> impl Future<Output = Result<(), ActError>> + Send;
+    fn release_lease(&self, run: &str) -> impl Future<Output = Result<(), ActionError>> + Send;
 
     /// Whether things can be made on it: the engine, its disk and its networks. Never fails and never takes longer than
     /// [`SURVEY`]: what could not be found out says why.
-    fn survey(&self) -> impl Future<Output = Ground> + Send;
+    fn host_facts(&self) -> impl Future<Output = HostFacts> + Send;
 
     /// What the engine says of itself.
-    fn about(&self) -> impl Future<Output = Result<About, ActError>> + Send;
+    fn info(&self) -> impl Future<Output = Result<EngineInfo, ActionError>> + Send;
 }
 
 /// Hears how far a pull or a build has come.
 pub trait Progress: Send + Sync {
     /// One line for people, such as `layer 3/7 12.1 MB of 40 MB` or `Step 2/5 : COPY`.
-    fn say(&self, line: &str);
+    fn report_line(&self, line: &str);
 
     /// The same of what is only worth reading now, and not worth keeping.
-    fn show(&self, line: &str);
+    fn report_status(&self, line: &str);
 }
 
 /// Nobody listens.
 impl Progress for () {
-    fn say(&self, _line: &str) {}
+    fn report_line(&self, _line: &str) {}
 
-    fn show(&self, _line: &str) {}
+    fn report_status(&self, _line: &str) {}
 }
 
 /// Which log lines are wanted.
@@ -129,7 +136,7 @@ pub struct ExecResult {
 
 /// What an engine says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct About {
+pub struct EngineInfo {
     /// Version of the engine.
     pub version: String,
     /// Highest API version it speaks.
@@ -143,6 +150,6 @@ pub struct About {
 }
 
 /// No part of a survey takes longer.
-pub const SURVEY: Duration = Duration::from_secs(3);
+pub const HOST_FACTS: Duration = Duration::from_secs(3);
 /// Pulls and builds may take as long as they show progress; everything else has one deadline per verb.
 pub const NO_PROGRESS: Duration = Duration::from_secs(120);

@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::backoff::{self, Growth};
-use argus_core::observed::Sighting;
-use argus_core::outcome::{ActError, Done};
-use argus_core::plan::Act;
+use argus_core::observed::WatchEvent;
+use argus_core::outcome::{ActionError, Done};
+use argus_core::plan::Action;
 use argus_core::time::Timestamp;
 
 mod backend;
 mod call;
-pub mod chance;
-mod eyes;
 pub mod faults;
 mod lease;
+mod manual_changes;
 pub mod model;
-mod people;
+pub mod rng;
+mod watch;
 
 pub use backend::Sim;
-pub use chance::Chance;
-pub use faults::{Fault, Weather};
-pub use model::{Call, Life, Model};
+pub use faults::{Fault, FaultProfile};
+pub use model::{Call, ContainerScript, Model};
+pub use rng::Rng;
 
-use eyes::Eyes;
+use watch::SimWatch;
 
 /// A full list is made this often.
 /// An engine that is down is tried again after this, and then ever more seldom.
@@ -35,38 +35,38 @@ const LIST_SOON: Duration = Duration::from_millis(50);
 
 /// What comes out of the engine.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
+pub enum SimEvent {
     /// The eyes report.
-    Seen(Sighting),
+    Observed(WatchEvent),
     /// A call came back.
-    Answered(Ticket, Result<Done, ActError>),
+    Returned(CallId, Result<Done, ActionError>),
 }
 
 /// A call that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
+pub struct CallId(u64);
 
 /// The engine, the wire to it and the eyes on it.
 #[derive(Debug, Clone)]
 pub struct Engine {
     /// What is really there.
     pub model: Model,
-    weather: Weather,
-    chance: Chance,
-    eyes: Eyes,
-    agenda: BTreeMap<(Timestamp, u64), Later>,
+    faults: FaultProfile,
+    rng: Rng,
+    watch: SimWatch,
+    agenda: BTreeMap<(Timestamp, u64), Scheduled>,
     count: u64,
     now: Timestamp,
     down: bool,
     /// Eyes that were closed since do not hear of what the earlier ones began.
     session: u64,
     list_asked: bool,
-    troubles: usize,
+    problems: usize,
 }
 
 /// What an engine's end leaves of its containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum AfterRestart {
     /// They run on, as with live-restore.
     Running,
     /// Their processes have ended.
@@ -76,10 +76,10 @@ pub enum Left {
 }
 
 #[derive(Debug, Clone)]
-enum Later {
-    Arrive(Sighting),
-    Answer(Ticket, Result<Done, ActError>),
-    Carry(Act, Option<Ticket>),
+enum Scheduled {
+    Arrive(WatchEvent),
+    Answer(CallId, Result<Done, ActionError>),
+    Execute(Action, Option<CallId>),
     ListBegins { session: u64, periodic: bool },
     ListTaken { session: u64 },
     Try { session: u64, tries: u32 },
@@ -88,35 +88,35 @@ enum Later {
 
 impl Engine {
     /// An empty engine in some weather.
-    pub fn new(seed: u64, weather: Weather) -> Self {
+    pub fn new(seed: u64, weather: FaultProfile) -> Self {
         Self {
             model: Model::default(),
-            weather,
-            chance: Chance::new(seed),
-            eyes: Eyes::default(),
+            faults: weather,
+            rng: Rng::new(seed),
+            watch: SimWatch::default(),
             agenda: BTreeMap::new(),
             count: 0,
             now: Timestamp::default(),
             down: false,
             session: 0,
             list_asked: false,
-            troubles: 0,
+            problems: 0,
         }
     }
 
     /// The weather changes.
-    pub fn set_weather(&mut self, weather: Weather) {
-        self.weather = weather;
+    pub fn set_faults(&mut self, weather: FaultProfile) {
+        self.faults = weather;
     }
 
     /// Somebody begins to look: what was under way to an earlier observer is lost.
-    pub fn open_eyes(&mut self, now: Timestamp) {
+    pub fn start_watch(&mut self, now: Timestamp) {
         self.pass(now);
         self.blink();
         if self.down {
             self.put(
                 now,
-                Later::Arrive(Sighting::Lost(now, "connection refused".to_owned())),
+                Scheduled::Arrive(WatchEvent::Disconnected(now, "connection refused".to_owned())),
             );
             self.look_for_it(1);
         } else {
@@ -125,14 +125,14 @@ impl Engine {
     }
 
     /// The observer asks for a list soon.
-    pub fn look_again(&mut self, now: Timestamp) {
+    pub fn request_relist(&mut self, now: Timestamp) {
         self.pass(now);
         if !self.down && !self.list_asked {
             self.list_asked = true;
             let session = self.session;
             self.put(
                 now + LIST_SOON,
-                Later::ListBegins {
+                Scheduled::ListBegins {
                     session,
                     periodic: false,
                 },
@@ -141,40 +141,40 @@ impl Engine {
     }
 
     /// Begins a call; its answer comes as a [`Happening`].
-    pub fn begin(&mut self, act: &Act, now: Timestamp) -> Ticket {
+    pub fn begin(&mut self, act: &Action, now: Timestamp) -> CallId {
         self.pass(now);
         self.count += 1;
-        let ticket = Ticket(self.count);
-        let at = now + self.chance.millis(self.weather.call);
-        let hung = || Err(ActError::TimedOut("no answer".to_owned()));
+        let ticket = CallId(self.count);
+        let at = now + self.rng.millis(self.faults.call);
+        let hung = || Err(ActionError::TimedOut("no answer".to_owned()));
         if self.down {
-            self.troubles += 1;
+            self.problems += 1;
             self.put(
                 at,
-                Later::Answer(
+                Scheduled::Answer(
                     ticket,
-                    Err(ActError::Unreachable("connection refused".to_owned())),
+                    Err(ActionError::Unreachable("connection refused".to_owned())),
                 ),
             );
             return ticket;
         }
-        let fault = Fault::of(&self.weather, &mut self.chance);
-        self.troubles += usize::from(fault != Fault::None);
+        let fault = Fault::of(&self.faults, &mut self.rng);
+        self.problems += usize::from(fault != Fault::None);
         match fault {
-            Fault::None => self.put(at, Later::Carry(act.clone(), Some(ticket))),
-            Fault::Before(error) => self.put(at, Later::Answer(ticket, Err(error))),
-            Fault::AnswerLost(lost) => {
-                self.put(at, Later::Carry(act.clone(), None));
-                self.put(at, Later::Answer(ticket, Err(lost)));
+            Fault::None => self.put(at, Scheduled::Execute(act.clone(), Some(ticket))),
+            Fault::Before(error) => self.put(at, Scheduled::Answer(ticket, Err(error))),
+            Fault::ReplyLost(lost) => {
+                self.put(at, Scheduled::Execute(act.clone(), None));
+                self.put(at, Scheduled::Answer(ticket, Err(lost)));
             }
-            Fault::Hangs(deadline) => self.put(now + deadline, Later::Answer(ticket, hung())),
-            Fault::DoneAndHangs(deadline) => {
-                self.put(at, Later::Carry(act.clone(), None));
-                self.put(now + deadline, Later::Answer(ticket, hung()));
+            Fault::Hangs(deadline) => self.put(now + deadline, Scheduled::Answer(ticket, hung())),
+            Fault::AppliedAndHangs(deadline) => {
+                self.put(at, Scheduled::Execute(act.clone(), None));
+                self.put(now + deadline, Scheduled::Answer(ticket, hung()));
             }
-            Fault::DoneLate(deadline, late) => {
-                self.put(now + deadline, Later::Answer(ticket, hung()));
-                self.put(now + deadline + late, Later::Carry(act.clone(), None));
+            Fault::AppliedLate(deadline, late) => {
+                self.put(now + deadline, Scheduled::Answer(ticket, hung()));
+                self.put(now + deadline + late, Scheduled::Execute(act.clone(), None));
             }
         }
         ticket
@@ -182,31 +182,31 @@ impl Engine {
 
     /// The engine goes down for a while; every process ends.
     pub fn restart(&mut self, now: Timestamp, away: Duration) {
-        self.restart_with(now, away, Left::Ended);
+        self.restart_with(now, away, AfterRestart::Ended);
     }
 
     /// The engine goes down for a while.
-    pub fn restart_with(&mut self, now: Timestamp, away: Duration, left: Left) {
+    pub fn restart_with(&mut self, now: Timestamp, away: Duration, left: AfterRestart) {
         self.pass(now);
         if self.down {
             return;
         }
         match left {
-            Left::Running => {}
-            Left::Ended => self.model.engine_restarts(),
-            Left::Lost(share) => {
+            AfterRestart::Running => {}
+            AfterRestart::Ended => self.model.engine_restarts(),
+            AfterRestart::Lost(share) => {
                 self.model.engine_restarts();
-                self.model.loses(share, &mut self.chance);
+                self.model.loses(share, &mut self.rng);
             }
         }
         self.blink();
         self.down = true;
         self.put(
             now,
-            Later::Arrive(Sighting::Lost(now, "connection refused".to_owned())),
+            Scheduled::Arrive(WatchEvent::Disconnected(now, "connection refused".to_owned())),
         );
         self.look_for_it(1);
-        self.put(now + away, Later::Return);
+        self.put(now + away, Scheduled::Return);
     }
 
     /// A process, a stranger or a person changes something.
@@ -217,8 +217,8 @@ impl Engine {
     }
 
     /// Calls that went wrong, and sights that did not come once, whole, in order.
-    pub fn troubles(&self) -> usize {
-        self.troubles
+    pub fn problems(&self) -> usize {
+        self.problems
     }
 
     /// When something happens next.
@@ -228,50 +228,50 @@ impl Engine {
     }
 
     /// Everything that happens until `now`.
-    pub fn until(&mut self, now: Timestamp) -> Vec<Happening> {
+    pub fn until(&mut self, now: Timestamp) -> Vec<SimEvent> {
         let mut out = Vec::new();
         while let Some(at) = self.next_at().filter(|at| *at <= now) {
             self.pass(at.max(self.now));
             while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= at) {
                 let later = entry.remove();
-                out.extend(self.happen(later));
+                out.extend(self.step(later));
             }
         }
         self.pass(now);
         out
     }
 
-    fn happen(&mut self, later: Later) -> Option<Happening> {
+    fn step(&mut self, later: Scheduled) -> Option<SimEvent> {
         match later {
-            Later::Arrive(seen) => return Some(Happening::Seen(seen)),
-            Later::Answer(ticket, answer) => return Some(Happening::Answered(ticket, answer)),
-            Later::Carry(act, ticket) => {
+            Scheduled::Arrive(seen) => return Some(SimEvent::Observed(seen)),
+            Scheduled::Answer(ticket, answer) => return Some(SimEvent::Returned(ticket, answer)),
+            Scheduled::Execute(act, ticket) => {
                 let answer = if self.down {
-                    Err(ActError::ConnectionLost("connection closed".to_owned()))
+                    Err(ActionError::ConnectionLost("connection closed".to_owned()))
                 } else {
                     self.model.act(&act, self.now)
                 };
                 self.notice();
-                return ticket.map(|ticket| Happening::Answered(ticket, answer));
+                return ticket.map(|ticket| SimEvent::Returned(ticket, answer));
             }
-            Later::ListBegins { session, periodic } if session == self.session => {
+            Scheduled::ListBegins { session, periodic } if session == self.session => {
                 if periodic {
-                    self.put(self.now + LIST_EVERY, Later::ListBegins { session, periodic });
+                    self.put(self.now + LIST_EVERY, Scheduled::ListBegins { session, periodic });
                 } else {
                     self.list_asked = false;
                 }
-                self.arrive(Sighting::ListBegan);
-                let at = self.now + self.chance.millis(self.weather.list);
-                self.put(at, Later::ListTaken { session });
+                self.arrive(WatchEvent::Init);
+                let at = self.now + self.rng.millis(self.faults.list);
+                self.put(at, Scheduled::ListTaken { session });
             }
-            Later::ListTaken { session } if session == self.session => self.list(),
-            Later::Try { session, tries } if session == self.session && self.down => {
+            Scheduled::ListTaken { session } if session == self.session => self.list(),
+            Scheduled::Try { session, tries } if session == self.session && self.down => {
                 let next = self.look_for_it(tries + 1);
                 let next = Some(next);
-                return Some(Happening::Seen(Sighting::Away { tries, next }));
+                return Some(SimEvent::Observed(WatchEvent::Retrying { tries, next }));
             }
-            Later::ListBegins { .. } | Later::ListTaken { .. } | Later::Try { .. } => {}
-            Later::Return => {
+            Scheduled::ListBegins { .. } | Scheduled::ListTaken { .. } | Scheduled::Try { .. } => {}
+            Scheduled::Return => {
                 self.down = false;
                 self.begin_session();
             }
@@ -283,30 +283,30 @@ impl Engine {
     fn look_for_it(&mut self, tries: u32) -> Timestamp {
         let pause = backoff::delay(Growth::Exponential, FIRST_TRY, LAST_TRY, tries);
         let (at, session) = (self.now + pause, self.session);
-        self.put(at, Later::Try { session, tries });
+        self.put(at, Scheduled::Try { session, tries });
         at
     }
 
     fn list(&mut self) {
-        let at = self.eyes.in_order(self.now, &self.weather, &mut self.chance);
+        let at = self.watch.in_order(self.now, &self.faults, &mut self.rng);
         for seen in self.model.list() {
-            if self.chance.percent(self.weather.thin) {
-                self.troubles += 1;
-                self.put(at, Later::Arrive(eyes::thin(&seen)));
+            if self.rng.percent(self.faults.thin) {
+                self.problems += 1;
+                self.put(at, Scheduled::Arrive(watch::thin(&seen)));
                 self.arrive(seen);
             } else {
-                self.put(at, Later::Arrive(seen));
+                self.put(at, Scheduled::Arrive(seen));
             }
         }
-        self.put(at, Later::Arrive(Sighting::ListDone));
+        self.put(at, Scheduled::Arrive(WatchEvent::InitDone));
     }
 
     fn begin_session(&mut self) {
-        self.arrive(Sighting::Found(self.now));
+        self.arrive(WatchEvent::Connected(self.now));
         let session = self.session;
         self.put(
             self.now,
-            Later::ListBegins {
+            Scheduled::ListBegins {
                 session,
                 periodic: true,
             },
@@ -317,13 +317,14 @@ impl Engine {
     fn blink(&mut self) {
         self.session += 1;
         self.list_asked = false;
-        self.eyes.close(self.now);
-        self.agenda.retain(|_, later| !matches!(later, Later::Arrive(_)));
+        self.watch.close(self.now);
+        self.agenda
+            .retain(|_, later| !matches!(later, Scheduled::Arrive(_)));
     }
 
-    fn arrive(&mut self, seen: Sighting) {
-        let at = self.eyes.in_order(self.now, &self.weather, &mut self.chance);
-        self.put(at, Later::Arrive(seen));
+    fn arrive(&mut self, seen: WatchEvent) {
+        let at = self.watch.in_order(self.now, &self.faults, &mut self.rng);
+        self.put(at, Scheduled::Arrive(seen));
     }
 
     /// Every change of the model becomes a sight, late or never.
@@ -332,12 +333,10 @@ impl Engine {
             if self.down {
                 continue;
             }
-            let (in_trouble, arrivals) = self
-                .eyes
-                .arrivals(seen, self.now, &self.weather, &mut self.chance);
-            self.troubles += usize::from(in_trouble);
+            let (in_trouble, arrivals) = self.watch.arrivals(seen, self.now, &self.faults, &mut self.rng);
+            self.problems += usize::from(in_trouble);
             for (at, seen) in arrivals {
-                self.put(at, Later::Arrive(seen));
+                self.put(at, Scheduled::Arrive(seen));
             }
         }
     }
@@ -348,7 +347,7 @@ impl Engine {
         self.notice();
     }
 
-    fn put(&mut self, at: Timestamp, later: Later) {
+    fn put(&mut self, at: Timestamp, later: Scheduled) {
         self.count += 1;
         self.agenda.insert((at, self.count), later);
     }

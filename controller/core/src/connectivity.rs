@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 use crate::ident::{ContainerId, EnvName, NetworkId, ServiceName};
 use crate::time::Timestamp;
 
-mod aims;
-mod scene;
-mod told;
+mod report;
+mod targets;
+mod topology;
 
-pub use aims::aims;
-pub use scene::Scene;
-pub use told::{errors, matrix};
+pub use report::{errors, matrix};
+pub use targets::targets;
+pub use topology::Topology;
 
 /// Something that a service wants to reach.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Aim {
+pub struct Target {
     /// The service or mock behind the name.
     pub to: ServiceName,
     /// The name that it is asked for by.
@@ -32,17 +32,17 @@ pub struct Aim {
 /// What a look from inside a container's network showed of one aim.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Seen {
+pub struct TargetResult {
     /// What the name resolves to.
     pub addresses: Vec<IpAddr>,
     /// Why it is not reached; `None`: it is.
-    pub trouble: Option<Trouble>,
+    pub error: Option<LinkError>,
 }
 
 /// Why something is not reached, with the words of whoever said so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", content = "said", rename_all = "camelCase")]
-pub enum Trouble {
+pub enum LinkError {
     /// The resolver knows no such name.
     NoSuchName(String),
     /// The resolver failed, or did not answer.
@@ -55,9 +55,9 @@ pub enum Trouble {
     NoRoute(String),
 }
 
-impl Trouble {
+impl LinkError {
     /// It is the name that is not known.
-    pub fn is_of_the_name(&self) -> bool {
+    pub fn is_dns_error(&self) -> bool {
         match self {
             Self::NoSuchName(_) | Self::NoResolver(_) => true,
             Self::Refused(_) | Self::TimedOut(_) | Self::NoRoute(_) => false,
@@ -65,7 +65,7 @@ impl Trouble {
     }
 
     /// It may be the network's doing: to attach somebody anew may mend it.
-    pub fn is_of_the_network(&self) -> bool {
+    pub fn is_network_error(&self) -> bool {
         match self {
             Self::NoSuchName(_) | Self::NoResolver(_) | Self::TimedOut(_) | Self::NoRoute(_) => true,
             Self::Refused(_) => false,
@@ -73,7 +73,7 @@ impl Trouble {
     }
 
     /// What was said.
-    pub fn said(&self) -> &str {
+    pub fn describe(&self) -> &str {
         match self {
             Self::NoSuchName(said)
             | Self::NoResolver(said)
@@ -97,25 +97,25 @@ impl Trouble {
 
 /// What was seen of one link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct LinkResult {
     /// Who asks.
     pub from: ServiceName,
     /// Whom.
-    pub aim: Aim,
+    pub target: Target,
     /// What came of it; why it could not be looked at.
-    pub seen: Result<Seen, String>,
+    pub result: Result<TargetResult, String>,
 }
 
-impl Found {
+impl LinkResult {
     /// Why the link does not work, where it was looked at.
-    pub fn trouble(&self) -> Option<&Trouble> {
-        self.seen.as_ref().ok()?.trouble.as_ref()
+    pub fn error(&self) -> Option<&LinkError> {
+        self.result.as_ref().ok()?.error.as_ref()
     }
 }
 
 /// What a look at an environment was taken of: another one is another look.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Signature {
+pub struct CheckKey {
     /// The runs that were looked at, each with its start.
     pub runs: BTreeMap<ServiceName, (ContainerId, Option<Timestamp>)>,
     /// The network that they were on; `None`: there is none.
@@ -123,28 +123,28 @@ pub struct Signature {
     /// When the engine came back last.
     pub epoch: Option<Timestamp>,
     /// What each wanted.
-    pub aims: BTreeMap<ServiceName, Vec<Aim>>,
+    pub targets: BTreeMap<ServiceName, Vec<Target>>,
 }
 
 /// One look at all links of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct ConnectivityCheck {
     /// What it was taken of.
-    pub signature: Signature,
+    pub key: CheckKey,
     /// When it was taken; of looks that show the same the first.
     pub at: Timestamp,
     /// After how long what does not work is looked at again, the last time that was said.
     pub again: Option<Duration>,
     /// All links.
-    pub links: Vec<Found>,
+    pub links: Vec<LinkResult>,
     /// Everything is still there as it was looked at.
     pub is_current: bool,
 }
 
-impl Look {
+impl ConnectivityCheck {
     /// Every link was looked at, and works.
     pub fn is_good(&self) -> bool {
-        let works = |found: &Found| found.seen.as_ref().is_ok_and(|seen| seen.trouble.is_none());
+        let works = |found: &LinkResult| found.result.as_ref().is_ok_and(|seen| seen.error.is_none());
         self.links.iter().all(works)
     }
 
@@ -152,18 +152,18 @@ impl Look {
     /// else whom nobody reaches.
     pub fn suspects(&self) -> Vec<&ServiceName> {
         let mut suspects = Vec::new();
-        let bad = |found: &&Found| found.trouble().is_some_and(Trouble::is_of_the_network);
+        let bad = |found: &&LinkResult| found.error().is_some_and(LinkError::is_network_error);
         for found in self.links.iter().filter(bad) {
-            let own: Vec<&Found> = self
+            let own: Vec<&LinkResult> = self
                 .links
                 .iter()
                 .filter(|other| other.from == found.from)
                 .collect();
             let lonely = own.len() > 1 && own.iter().all(bad);
             let (first, second) = if lonely {
-                (&found.from, &found.aim.to)
+                (&found.from, &found.target.to)
             } else {
-                (&found.aim.to, &found.from)
+                (&found.target.to, &found.from)
             };
             suspects.extend([first, second]);
         }
@@ -175,17 +175,17 @@ impl Look {
 
 /// What is known of all environments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Book {
+pub struct CheckResults {
     /// The last look at each.
-    pub looks: BTreeMap<EnvName, Look>,
+    pub checks: BTreeMap<EnvName, ConnectivityCheck>,
     /// Whether helpers may be used at all; without them nobody looks.
     pub helpers: bool,
 }
 
-impl Default for Book {
+impl Default for CheckResults {
     fn default() -> Self {
         Self {
-            looks: BTreeMap::new(),
+            checks: BTreeMap::new(),
             helpers: true,
         }
     }

@@ -1,28 +1,28 @@
 //! What an environment shall be, after admission: no option that validation settled, no text that was not checked.
 
 pub mod admit;
-mod check;
-mod claims;
 mod confinement;
 pub mod conflict;
 mod container;
+mod duplicates;
 pub mod fork;
 pub mod hash;
 mod identity;
+mod ignored;
 mod image;
 mod mock;
 mod mounts;
-mod nearest;
 mod needs;
-mod notes;
 mod paths;
 mod peers;
 mod policy;
 mod port_policy;
 pub mod ports;
+mod probe;
 mod settings;
+mod shell_words;
+mod suggest;
 pub mod template;
-mod words;
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::backoff::Growth;
 use crate::ident::{EnvName, Hash, HostPort, Protocol, ResourceName, Revision, ServiceName};
-use crate::memory::breaker::Settings as BreakerSettings;
 use crate::secrets::Secrets;
+use crate::state::breaker::BreakerSettings;
 
 pub use confinement::Confinement;
 pub use port_policy::{PortPolicy, PortStrategy};
@@ -395,5 +395,5 @@ pub struct Accepted {
     /// The file says something else by now that does not count (it is refused, or still being written):
     /// until it does, nothing is removed on its word.
     #[serde(default)]
-    pub disputed: bool,
+    pub has_pending_edit: bool,
 }

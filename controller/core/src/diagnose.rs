@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::memory::Death;
+use crate::state::FailedRun;
 
 /// Repetitions of one failure that show that another try brings nothing.
 pub const HALT_AFTER: usize = 3;
@@ -12,7 +12,7 @@ pub const HALT_AFTER: usize = 3;
 /// How a run of a container came to be a failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Ending {
+pub enum FailureCause {
     /// Its main process ended.
     #[default]
     Exited,
@@ -23,7 +23,7 @@ pub enum Ending {
 /// The kinds of failure, by what helps against them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum FailureKind {
     /// Ended with an exit code.
     Exit,
     /// Ended by a signal.
@@ -40,23 +40,25 @@ pub enum Kind {
 ///
 /// Memory is blamed with evidence only: the engine's flag, or an event of the kernel in this run. An exit code of 0 is
 /// no death of memory, whatever became of a child.
-pub fn kind(death: &Death) -> Kind {
-    match death.ending {
-        Ending::Unhealthy => Kind::Unhealthy,
-        Ending::Exited if (death.oom_killed || death.oom_event) && death.exit_code != 0 => Kind::OutOfMemory,
-        Ending::Exited if matches!(death.exit_code, 126 | 127) => Kind::NotRunnable,
-        Ending::Exited if signal(death.exit_code).is_some() => Kind::Signal,
-        Ending::Exited => Kind::Exit,
+pub fn kind(death: &FailedRun) -> FailureKind {
+    match death.cause {
+        FailureCause::Unhealthy => FailureKind::Unhealthy,
+        FailureCause::Exited if (death.oom_killed || death.oom_event) && death.exit_code != 0 => {
+            FailureKind::OutOfMemory
+        }
+        FailureCause::Exited if matches!(death.exit_code, 126 | 127) => FailureKind::NotRunnable,
+        FailureCause::Exited if signal(death.exit_code).is_some() => FailureKind::Signal,
+        FailureCause::Exited => FailureKind::Exit,
     }
 }
 
 /// It looks like a want of memory, and nothing proves it: killed without a word, with its peak at the limit.
-pub fn oom_suspected(death: &Death) -> bool {
+pub fn oom_suspected(death: &FailedRun) -> bool {
     let at_limit = match (death.memory_limit, death.peak()) {
         (Some(limit), Some(peak)) => peak >= limit,
         (Some(_) | None, _) => false,
     };
-    death.exit_code == 137 && at_limit && kind(death) != Kind::OutOfMemory
+    death.exit_code == 137 && at_limit && kind(death) != FailureKind::OutOfMemory
 }
 
 /// The signal behind an exit code above 128.
@@ -104,7 +106,7 @@ pub enum Ran {
 
 /// The fingerprint of a failure; `None` where it said nothing, because silence does not show that it is the same again,
 /// and where it ran for ten minutes, because that is progress.
-pub fn fingerprint(death: &Death) -> Option<Fingerprint> {
+pub fn fingerprint(death: &FailedRun) -> Option<Fingerprint> {
     let last = death.evidence.as_ref()?.stderr.last()?;
     let line = normalised(last);
     let ran = death.ran_for();
@@ -125,7 +127,7 @@ pub fn fingerprint(death: &Death) -> Option<Fingerprint> {
 }
 
 /// How often in a row the last of these failed in the same way.
-pub fn repetitions<'a>(deaths: impl DoubleEndedIterator<Item = &'a Death>) -> usize {
+pub fn repetitions<'a>(deaths: impl DoubleEndedIterator<Item = &'a FailedRun>) -> usize {
     let mut newest_first = deaths.rev().map(fingerprint);
     let Some(last) = newest_first.next().flatten() else {
         return 0;
@@ -167,49 +169,49 @@ mod tests {
     use crate::outcome::Evidence;
     use crate::time::Timestamp;
 
-    fn death(exit_code: i64, last_line: &str) -> Death {
-        Death {
+    fn death(exit_code: i64, last_line: &str) -> FailedRun {
+        FailedRun {
             exit_code,
             evidence: Some(Evidence {
                 stderr: vec![last_line.to_owned()],
                 ..Evidence::default()
             }),
-            ..Death::of(ContainerId::new("c1").unwrap(), Timestamp(0))
+            ..FailedRun::of(ContainerId::new("c1").unwrap(), Timestamp(0))
         }
     }
 
     #[test]
     fn the_kind_follows_from_the_evidence() {
         let plain = |exit_code| death(exit_code, "");
-        let flagged = |exit_code| Death {
+        let flagged = |exit_code| FailedRun {
             oom_killed: true,
             ..plain(exit_code)
         };
         for (death, expected) in [
-            (plain(1), Kind::Exit),
-            (plain(0), Kind::Exit),
-            (plain(255), Kind::Exit),
-            (plain(137), Kind::Signal),
-            (plain(139), Kind::Signal),
-            (plain(126), Kind::NotRunnable),
-            (plain(127), Kind::NotRunnable),
-            (flagged(137), Kind::OutOfMemory),
-            (flagged(1), Kind::OutOfMemory),
+            (plain(1), FailureKind::Exit),
+            (plain(0), FailureKind::Exit),
+            (plain(255), FailureKind::Exit),
+            (plain(137), FailureKind::Signal),
+            (plain(139), FailureKind::Signal),
+            (plain(126), FailureKind::NotRunnable),
+            (plain(127), FailureKind::NotRunnable),
+            (flagged(137), FailureKind::OutOfMemory),
+            (flagged(1), FailureKind::OutOfMemory),
             // A child ran out of memory, its parent ended well.
-            (flagged(0), Kind::Exit),
+            (flagged(0), FailureKind::Exit),
             (
-                Death {
+                FailedRun {
                     oom_event: true,
                     ..plain(137)
                 },
-                Kind::OutOfMemory,
+                FailureKind::OutOfMemory,
             ),
             (
-                Death {
-                    ending: Ending::Unhealthy,
+                FailedRun {
+                    cause: FailureCause::Unhealthy,
                     ..plain(0)
                 },
-                Kind::Unhealthy,
+                FailureKind::Unhealthy,
             ),
         ] {
             assert_eq!(kind(&death), expected, "{death:?}");
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_kill_at_the_limit_is_a_suspicion_and_no_verdict() {
-        let peaked = |peak| Death {
+        let peaked = |peak| FailedRun {
             memory_limit: Some(100),
             evidence: Some(Evidence {
                 memory_peak: Some(peak),
@@ -229,7 +231,7 @@ mod tests {
         assert!(oom_suspected(&peaked(100)));
         assert!(!oom_suspected(&peaked(99)));
         assert!(!oom_suspected(&death(137, "")));
-        assert!(!oom_suspected(&Death {
+        assert!(!oom_suspected(&FailedRun {
             oom_killed: true,
             ..peaked(100)
         }));

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::ident::EnvName;
 use crate::time::Timestamp;
 
-mod book;
+mod registry;
 
-pub use book::{Leases, Me};
+pub use registry::{Leases, OwnIdentity};
 
 /// A lease that was not renewed for this long is dead, unless its holder was started with another time.
 pub const TTL: Duration = Duration::from_secs(90);
@@ -18,7 +18,7 @@ pub const TTL: Duration = Duration::from_secs(90);
 /// What a controller says of itself on the engine, for every other one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Note {
+pub struct LeaseSpec {
     /// Identity of the controller; what it makes carries it.
     pub controller: String,
     /// Its run: two processes may have one identity, never one run.
@@ -41,21 +41,21 @@ pub struct Note {
 /// A lease as it lies on the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Lease {
+pub struct ControllerLease {
     /// Name of the object; another one at every renewal.
     pub name: String,
     /// What its holder says.
-    pub note: Note,
+    pub spec: LeaseSpec,
     /// When it was made, by the engine's clock.
     pub made_at: Timestamp,
     /// The same moment by our clock, as far as that could be told at the first look at it.
     pub renewed_at: Timestamp,
 }
 
-impl Lease {
+impl ControllerLease {
     /// Since when its holder claims an environment, by the engine's clock; `None`: it does not.
     pub fn claims(&self, env: &EnvName) -> Option<Timestamp> {
-        self.note
+        self.spec
             .claims
             .get(env)
             .map(|since| since.unwrap_or(self.made_at))
@@ -64,22 +64,22 @@ impl Lease {
 
 /// Whether an environment may be acted on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing<'a> {
+pub enum Ownership<'a> {
     /// It may.
     Ours,
     /// Our own lease does not say so (any more); it is written, or renewed, and then it may.
-    Unsaid,
+    Unclaimed,
     /// A living controller was there first.
-    Theirs(&'a Lease),
+    Theirs(&'a ControllerLease),
 }
 
 /// What is known of the controller that made something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Life<'a> {
+pub enum Liveness<'a> {
     /// It is this one.
-    Us,
+    Own,
     /// It lives.
-    Lives(&'a Lease),
+    Alive(&'a ControllerLease),
     /// It had a lease a moment ago, which may be all that was lost.
     Doubtful,
     /// It has no lease, or a dead one.

@@ -10,7 +10,7 @@ use crate::desired::Criticality;
     clippy::struct_excessive_bools,
     reason = "each is a fact by itself, and any of them may hold with any other"
 )]
-pub struct ModeFacts {
+pub struct ModeInputs {
     /// What is done cannot be written down first.
     pub journal_unwritable: bool,
     /// What was kept cannot be understood, and not be put aside either.
@@ -20,27 +20,27 @@ pub struct ModeFacts {
     /// The last run did not end cleanly, and what it left is not looked through yet.
     pub recovering: bool,
     /// The engine does not answer.
-    pub engine_away: bool,
+    pub engine_unreachable: bool,
     /// The engine's breaker is open.
     pub breaker_open: bool,
     /// The spec folder cannot be read.
-    pub specs_away: bool,
+    pub specs_unavailable: bool,
     /// An image is wanted, and its registry cannot be had.
-    pub registry_away: bool,
+    pub registry_unreachable: bool,
     /// The most critical service that was given up.
     pub given_up: Option<Criticality>,
 }
 
-impl ModeFacts {
+impl ModeInputs {
     /// The mode that follows: the one that allows least of those for which there is a reason.
     pub fn mode(&self) -> Mode {
         if self.journal_unwritable || self.state_corrupt || self.until_resumed {
             Mode::Safe
         } else if self.recovering {
             Mode::Recovery
-        } else if self.engine_away || self.breaker_open {
+        } else if self.engine_unreachable || self.breaker_open {
             Mode::Minimal
-        } else if self.specs_away || self.registry_away {
+        } else if self.specs_unavailable || self.registry_unreachable {
             Mode::Limited
         } else {
             match self.given_up {
@@ -70,17 +70,17 @@ pub fn severity(mode: Mode) -> u8 {
 mod tests {
     use super::*;
 
-    type Worsen = fn(&mut ModeFacts);
+    type Worsen = fn(&mut ModeInputs);
 
     const REASONS: [(Worsen, Mode); 9] = [
         (|facts| facts.journal_unwritable = true, Mode::Safe),
         (|facts| facts.state_corrupt = true, Mode::Safe),
         (|facts| facts.until_resumed = true, Mode::Safe),
         (|facts| facts.recovering = true, Mode::Recovery),
-        (|facts| facts.engine_away = true, Mode::Minimal),
+        (|facts| facts.engine_unreachable = true, Mode::Minimal),
         (|facts| facts.breaker_open = true, Mode::Minimal),
-        (|facts| facts.specs_away = true, Mode::Limited),
-        (|facts| facts.registry_away = true, Mode::Limited),
+        (|facts| facts.specs_unavailable = true, Mode::Limited),
+        (|facts| facts.registry_unreachable = true, Mode::Limited),
         (
             |facts| facts.given_up = Some(Criticality::Recoverable),
             Mode::Reduced,
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_mode() {
-        assert_eq!(ModeFacts::default().mode(), Mode::Full);
+        assert_eq!(ModeInputs::default().mode(), Mode::Full);
         for (worsen, mode) in REASONS {
-            let mut facts = ModeFacts::default();
+            let mut facts = ModeInputs::default();
             worsen(&mut facts);
             assert_eq!(facts.mode(), mode, "{facts:?}");
         }
@@ -101,9 +101,9 @@ mod tests {
             (Criticality::Optional, Mode::Full),
         ] {
             let given_up = Some(criticality);
-            let facts = ModeFacts {
+            let facts = ModeInputs {
                 given_up,
-                ..ModeFacts::default()
+                ..ModeInputs::default()
             };
             assert_eq!(facts.mode(), mode, "{facts:?}");
         }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn one_reason_more_never_allows_more() {
         for set in 0..1_u32 << REASONS.len() {
-            let mut facts = ModeFacts::default();
+            let mut facts = ModeInputs::default();
             let chosen = |index: usize| set & (1 << index) != 0;
             for (index, (worsen, _)) in REASONS.iter().enumerate() {
                 if chosen(index) {

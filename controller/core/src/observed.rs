@@ -11,40 +11,40 @@ use crate::ident::{ContainerId, HostPort, NetworkId, ServiceName, SpecHash};
 use crate::labels::{self, Owner};
 use crate::time::Timestamp;
 
-pub mod world;
+pub mod store;
 
-pub use world::{Away, World};
+pub use store::{RetryState, Store};
 
 /// One thing the eyes report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sighting {
+pub enum WatchEvent {
     /// A full list begins; what it does not show by its end is gone.
-    ListBegan,
+    Init,
     /// An object as it is now.
-    Saw(Object),
+    Apply(Object),
     /// An object is no more.
-    Gone(ObjectId),
+    Delete(ObjectId),
     /// The list that began last is complete.
-    ListDone,
+    InitDone,
     /// Somebody other than us asked the engine to stop or kill this container.
     Stopped(ContainerId, Timestamp),
     /// The kernel told of want of memory in this container.
     OutOfMemory(ContainerId, Timestamp),
     /// The name that this container's image goes by stands for another image by now, or for none.
-    Retagged(ContainerId),
+    ImageMoved(ContainerId),
     /// The engine does not answer; everything known is from before this.
-    Lost(Timestamp, String),
+    Disconnected(Timestamp, String),
     /// It still does not answer, after so many tries in a row.
-    Away {
+    Retrying {
         /// Tries in a row without an answer, the first included.
         tries: u32,
         /// When it is tried next.
         next: Option<Timestamp>,
     },
     /// The engine answers again (the first time, too).
-    Found(Timestamp),
+    Connected(Timestamp),
     /// No event told of something that happened: they are listened to anew. Lists have shown what is, so nothing else changes.
-    Deaf,
+    StreamStalled,
 }
 
 /// An object of the engine that carries our labels.
@@ -98,7 +98,7 @@ pub struct Container {
     /// Networks it is attached to, by network name.
     pub networks: BTreeMap<String, Attachment>,
     /// What only an inspect shows; `None` until then.
-    pub facts: Option<Facts>,
+    pub inspect: Option<InspectInfo>,
     /// A stop or kill through the API that was not ours, since the last start.
     pub stopped_by_other: Option<Timestamp>,
     /// The kernel told of want of memory in it, since the last start.
@@ -136,7 +136,7 @@ impl Container {
     ///
     /// A signal that the process survived does not excuse what happens to it later.
     pub fn stopped_by_hand(&self, grace: Duration) -> bool {
-        let ended = self.facts.as_ref().and_then(|facts| facts.finished_at);
+        let ended = self.inspect.as_ref().and_then(|facts| facts.finished_at);
         let soon = |at: Timestamp| ended.is_none_or(|end| end.since(at) <= grace + Duration::from_secs(10));
         self.state == ContainerState::Exited && self.stopped_by_other.is_some_and(soon)
     }
@@ -175,7 +175,7 @@ pub struct Attachment {
 
 /// What only an inspect shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct InspectInfo {
     /// Last start.
     pub started_at: Option<Timestamp>,
     /// Last end.

@@ -38,7 +38,7 @@ pub struct Evidence {
 
 /// Why an act was not carried out, or why nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum ActError {
+pub enum ActionError {
     /// The outcome is unknown: it may have happened, or may happen later. A full list decides.
     #[error("outcome unknown: {0}")]
     Unknown(String),
@@ -132,7 +132,7 @@ pub enum ActError {
     Rejected(String),
 }
 
-impl ActError {
+impl ActionError {
     /// It may have happened, or may happen later.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(

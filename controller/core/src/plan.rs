@@ -5,47 +5,47 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::brain::Site;
-use crate::connectivity::Look;
+use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{
     ContainerId, EnvName, HostPort, NetworkId, ResourceName, Revision, ServiceName, SpecHash,
 };
-use crate::lease::{Leases, Life};
-use crate::memory::{EnvMemory, Memory};
-use crate::observed::{Observed, Outage, World};
-use crate::orders::Orders;
-use crate::preflight::Survey;
-use crate::probe::HealthBook;
+use crate::lease::{Leases, Liveness};
+use crate::observed::{Observed, Outage, Store};
+use crate::preflight::PreflightSnapshot;
+use crate::probe::HealthStates;
+use crate::reconcile::ControllerIdentity;
+use crate::state::{EnvHistory, PlannerState};
 use crate::time::Timestamp;
+use crate::user_requests::UserRequests;
 
-mod act;
+mod action;
+mod breaker_filter;
 mod call;
 mod cause;
-mod circuit;
 mod drift;
 pub mod forecast;
+mod gc;
+mod holds;
 pub mod image;
-pub mod moved;
 mod network;
 pub mod orphan;
 pub mod port;
+pub mod port_references;
 pub(crate) mod ready;
 pub mod render;
 mod required;
-mod restraint;
+pub mod restart_rate_limit;
 mod retry;
 mod service;
-pub mod storm;
-mod stray;
 pub mod text;
 mod volume;
 mod wait;
 
-pub use act::{Act, Binding, ContainerSpec};
+pub use action::{Action, Binding, ContainerSpec};
 pub use call::Deadlines;
 pub use cause::Cause;
-pub use wait::{Asked, Failure, Holder, WaitingOn};
+pub use wait::{ActionFailure, CallArgs, LeaseHolder, WaitingOn};
 
 /// What an act is about. At most one act per subject is planned or in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,12 +76,12 @@ pub enum Subject {
         key: String,
     },
     /// A container that nobody desires.
-    StrayContainer {
+    ExtraContainer {
         /// Its id.
         id: ContainerId,
     },
     /// A network that nobody desires.
-    StrayNetwork {
+    ExtraNetwork {
         /// Its id.
         id: NetworkId,
     },
@@ -94,8 +94,8 @@ impl fmt::Display for Subject {
             Self::Network { environment } => write!(f, "{environment} network"),
             Self::Volume { environment, name } => write!(f, "{environment} volume {name}"),
             Self::Image { key } => write!(f, "image {key}"),
-            Self::StrayContainer { id } => write!(f, "stray container {id}"),
-            Self::StrayNetwork { id } => write!(f, "stray network {id}"),
+            Self::ExtraContainer { id } => write!(f, "stray container {id}"),
+            Self::ExtraNetwork { id } => write!(f, "stray network {id}"),
         }
     }
 }
@@ -107,9 +107,9 @@ pub struct Step {
     /// What it is about.
     pub subject: Subject,
     /// The call.
-    pub act: Act,
+    pub action: Action,
     /// Why.
-    pub because: Cause,
+    pub cause: Cause,
 }
 
 /// Why nothing is done about a subject, and until when.
@@ -152,7 +152,7 @@ pub struct Plan {
     pub hashes: BTreeMap<ServiceName, SpecHash>,
     /// Services of which an older revision still runs, until what is wanted stands in its place.
     #[serde(skip)]
-    pub outlived: BTreeSet<ServiceName>,
+    pub replaced_but_running: BTreeSet<ServiceName>,
     /// What dead controllers left here, and what becomes of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<orphan::Orphan>,
@@ -167,8 +167,8 @@ impl Plan {
     /// Whether a subject is something that a dead controller left.
     pub fn is_about_an_orphan(&self, subject: &Subject) -> bool {
         let id = match subject {
-            Subject::StrayContainer { id } => id.as_str(),
-            Subject::StrayNetwork { id } => id.as_str(),
+            Subject::ExtraContainer { id } => id.as_str(),
+            Subject::ExtraNetwork { id } => id.as_str(),
             Subject::Volume { name, .. } => name.as_str(),
             Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => return false,
         };
@@ -193,9 +193,9 @@ pub struct PlanInput<'a> {
     /// What is there of it.
     pub observed: &'a Observed,
     /// What was tried, and what is expected.
-    pub memory: &'a Memory,
+    pub state: &'a PlannerState,
     /// Verdicts of the probes.
-    pub health: &'a HealthBook,
+    pub health: &'a HealthStates,
     /// Recent times without an engine.
     pub outages: &'a [Outage],
     /// Host ports, assigned beforehand for all services at once.
@@ -203,50 +203,50 @@ pub struct PlanInput<'a> {
     /// Its services, rendered under those ports.
     pub rendered: &'a render::Rendered,
     /// Who we are.
-    pub site: &'a Site,
+    pub identity: &'a ControllerIdentity,
     /// Everything that is there, to know who holds a name.
-    pub world: &'a World,
+    pub store: &'a Store,
     /// Who else is at work on the engine.
     pub leases: &'a Leases,
     /// The projects of all accepted specs.
     pub projects: &'a orphan::Projects,
     /// What people and agents asked for.
-    pub orders: &'a Orders,
+    pub requests: &'a UserRequests,
     /// The last look at engine and disk; `None`: nobody looks, and nothing waits for it.
-    pub survey: Option<&'a Survey>,
+    pub preflight: Option<&'a PreflightSnapshot>,
     /// The last look at who reaches whom in it.
-    pub links: Option<&'a Look>,
+    pub links: Option<&'a ConnectivityCheck>,
     /// The time.
     pub now: Timestamp,
 }
 
 impl PlanInput<'_> {
-    fn kept(&self) -> Option<&EnvMemory> {
-        self.memory.environments.get(self.env)
+    fn kept(&self) -> Option<&EnvHistory> {
+        self.state.environments.get(self.env)
     }
 
     /// What stands in the way of any act on a subject: one in flight, an effect not seen, a failure not over.
-    fn barred(&self, subject: &Subject) -> Option<WaitingOn> {
-        if let Some(flying) = self.memory.in_flight.get(subject) {
+    fn blocked_by(&self, subject: &Subject) -> Option<WaitingOn> {
+        if let Some(flying) = self.state.in_flight.get(subject) {
             return Some(WaitingOn::InFlight {
                 verb: flying.verb.to_owned(),
             });
         }
-        if let Some(expected) = self.memory.expectations.get(subject) {
+        if let Some(expected) = self.state.expectations.get(subject) {
             let (verb, until) = (expected.verb.to_owned(), expected.until);
             return Some(match expected.proof {
-                crate::memory::Proof::Relisted(_) => WaitingOn::Relist { until },
-                _ => WaitingOn::Effect { verb, until },
+                crate::state::Proof::Relisted(_) => WaitingOn::RelistPending { until },
+                _ => WaitingOn::EffectPending { verb, until },
             });
         }
-        self.failing(subject)
+        self.backoff_of(subject)
     }
 
     /// A name that is held by something of a living controller is that one's, and no conflict for a person to end.
     fn name_taken(&self, name: String, holder: String, until: Timestamp) -> WaitingOn {
-        let containers = self.world.containers().filter(|held| held.name == name);
+        let containers = self.store.containers().filter(|held| held.name == name);
         let networks = self
-            .world
+            .store
             .environments()
             .values()
             .flat_map(|seen| seen.networks.values());
@@ -257,9 +257,9 @@ impl PlanInput<'_> {
         let mut living =
             owners
                 .flatten()
-                .filter_map(|owner| match self.leases.life(&owner.controller, self.now) {
-                    Life::Lives(lease) => Some(Holder::of(lease, self.leases)),
-                    Life::Us | Life::Doubtful | Life::Dead | Life::Unknown => None,
+                .filter_map(|owner| match self.leases.liveness(&owner.controller, self.now) {
+                    Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
+                    Liveness::Own | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
                 });
         match living.next() {
             Some(holder) => {
@@ -271,21 +271,21 @@ impl PlanInput<'_> {
     }
 
     /// Whether engine and disk are such that something new may be made. What is there may always be worked on.
-    fn may_make(&self, desired: &Desired) -> Result<(), WaitingOn> {
+    fn check_preflight(&self, desired: &Desired) -> Result<(), WaitingOn> {
         let first = self.observed.containers.is_empty();
-        self.survey.map_or(Ok(()), |survey| {
-            survey.may_make(&desired.preflight, first, self.memory.disk_full, self.now)
+        self.preflight.map_or(Ok(()), |survey| {
+            survey.check_creation(&desired.preflight, first, self.state.disk_full, self.now)
         })
     }
 
-    fn failing(&self, subject: &Subject) -> Option<WaitingOn> {
-        let failure = self.memory.failures.get(subject)?;
+    fn backoff_of(&self, subject: &Subject) -> Option<WaitingOn> {
+        let failure = self.state.action_failures.get(subject)?;
         match failure.retry_at(&subject.to_string()) {
             None => Some(WaitingOn::Failed {
                 failure: failure.clone(),
             }),
             Some(until) if until > self.now => Some(match &failure.error {
-                crate::outcome::ActError::NameTaken { holder } => WaitingOn::Name {
+                crate::outcome::ActionError::NameTaken { holder } => WaitingOn::Name {
                     name: subject.to_string(),
                     holder: holder.clone(),
                     until,
@@ -301,7 +301,7 @@ impl PlanInput<'_> {
 
     /// The cause of an act, or that it is one more try of one that failed.
     fn cause(&self, subject: &Subject, because: Cause) -> Cause {
-        match self.memory.failures.get(subject) {
+        match self.state.action_failures.get(subject) {
             Some(failure) => Cause::Retry {
                 attempt: failure.attempts + 1,
             },
@@ -313,7 +313,7 @@ impl PlanInput<'_> {
 /// What one look at a subject comes to.
 enum Decision {
     /// Do this now.
-    Do(Act, Cause),
+    Do(Action, Cause),
     /// Leave it alone, for this reason.
     Wait(WaitingOn),
     /// It is as it shall be.
@@ -338,10 +338,10 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         }
         image::plan(input, &accepted.desired, &mut plan);
     }
-    stray::plan(input, &mut plan);
-    restraint::apply(input, &mut plan);
-    storm::hold_back(&mut plan, &input.memory.restarts, input.now);
-    circuit::hold_back(input, &mut plan);
+    gc::plan(input, &mut plan);
+    holds::apply(input, &mut plan);
+    restart_rate_limit::limit(&mut plan, &input.state.restarts, input.now);
+    breaker_filter::apply(input, &mut plan);
     plan
 }
 
@@ -350,8 +350,8 @@ impl Plan {
         match decision {
             Decision::Do(act, because) => self.steps.push(Step {
                 subject,
-                act,
-                because,
+                action: act,
+                cause: because,
             }),
             Decision::Wait(on) => self.waits.push(Wait { subject, on }),
             Decision::Settled => {}

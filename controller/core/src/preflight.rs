@@ -10,16 +10,16 @@ use serde_json::Value;
 use crate::time::Timestamp;
 
 mod check;
-mod facts;
-pub mod gate;
+mod host_facts;
+pub mod snapshot;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use check::disk_details;
 pub use check::{LEAST_API, size};
-pub use facts::{Disk, Engine, Fact, Ground, Image, Networks, Port, Reclaimable};
-pub use gate::Survey;
+pub use host_facts::{Disk, Engine, HostFacts, Image, Networks, Observation, Port, Reclaimable};
+pub use snapshot::PreflightSnapshot;
 
 /// What a file says about the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,24 +43,24 @@ impl Default for Policy {
 
 /// All that a report is made of.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
+pub struct PreflightFacts {
     /// What the engine says of itself and of its host.
-    pub ground: Ground,
+    pub ground: HostFacts,
     /// What dead runs left behind.
-    pub orphans: Fact<Vec<Orphan>>,
+    pub orphans: Observation<Vec<Orphan>>,
     /// The host ports that files want.
-    pub ports: Fact<Vec<Port>>,
+    pub ports: Observation<Vec<Port>>,
     /// The images that files name.
-    pub images: Fact<Vec<Image>>,
+    pub images: Observation<Vec<Image>>,
     /// Whether the state directory takes what is written to it; why it does not.
-    pub journal: Fact<Result<(), String>>,
+    pub journal: Observation<Result<(), String>>,
     /// The engine said lately that no space is left.
     pub disk_full: Option<Timestamp>,
 }
 
 /// How one check came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CheckOutcome {
     /// Which check.
     pub name: CheckName,
     /// How it came out.
@@ -75,7 +75,7 @@ pub struct Verdict {
     pub unknown: bool,
 }
 
-impl Verdict {
+impl CheckOutcome {
     fn new(name: CheckName, result: CheckResult, message: impl Into<String>) -> Self {
         Self {
             name,
@@ -127,10 +127,15 @@ impl Verdict {
 }
 
 /// Every check under a policy, in the order in which a person asks; those in `skip` are not made.
-pub fn verdicts(facts: &Facts, policy: &Policy, skip: &[CheckName], now: Timestamp) -> Vec<Verdict> {
+pub fn verdicts(
+    facts: &PreflightFacts,
+    policy: &Policy,
+    skip: &[CheckName],
+    now: Timestamp,
+) -> Vec<CheckOutcome> {
     let one = |name: &CheckName| {
         if skip.contains(name) {
-            return Verdict::idle(*name, "it was asked to be skipped");
+            return CheckOutcome::idle(*name, "it was asked to be skipped");
         }
         match name {
             CheckName::Engine => check::engine(&facts.ground.engine),
@@ -153,7 +158,7 @@ pub fn verdicts(facts: &Facts, policy: &Policy, skip: &[CheckName], now: Timesta
 }
 
 /// The worst of them. What should have been checked and could not be is as good as a warning.
-pub fn overall(verdicts: &[Verdict]) -> PreflightOverall {
+pub fn overall(verdicts: &[CheckOutcome]) -> PreflightOverall {
     if verdicts.iter().any(|verdict| verdict.result == CheckResult::Fail) {
         PreflightOverall::Unhealthy
     } else if verdicts
@@ -167,9 +172,9 @@ pub fn overall(verdicts: &[Verdict]) -> PreflightOverall {
 }
 
 /// The report of these verdicts.
-pub fn report(verdicts: Vec<Verdict>, at: Timestamp) -> PreflightReport {
+pub fn report(verdicts: Vec<CheckOutcome>, at: Timestamp) -> PreflightReport {
     let overall = overall(&verdicts);
-    let check = |verdict: Verdict| PreflightCheck {
+    let check = |verdict: CheckOutcome| PreflightCheck {
         name: verdict.name,
         result: verdict.result,
         message: verdict.message,

@@ -8,14 +8,14 @@ use crate::ident::ContainerId;
 use crate::time::Timestamp;
 
 /// Verdicts by container; a container without an entry has not been probed.
-pub type HealthBook = BTreeMap<ContainerId, Health>;
+pub type HealthStates = BTreeMap<ContainerId, Health>;
 
 /// What the probes of one container say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
     /// The verdict.
-    pub verdict: Verdict,
+    pub status: ProbeStatus,
     /// Since when.
     pub since: Timestamp,
     /// Of `Unhealthy`: when the first of the bad answers came that made it; `None` where nobody told.
@@ -36,7 +36,7 @@ pub struct Health {
 /// A probe's verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ProbeStatus {
     /// Not decided.
     #[default]
     Starting,

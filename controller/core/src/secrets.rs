@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use argus_crds::E2eSpec;
-use argus_crds::complaint::Complaint;
+use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ const SECRET: [&str; 9] = [
 /// A shorter value would take harmless words with it.
 const SHORTEST: usize = 4;
 /// What stands where a secret stood.
-pub const BLACK: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 
 /// Values that are blacked out wherever they stand.
 ///
@@ -88,7 +88,7 @@ impl Secrets {
         while let Some(first) = rest.chars().next() {
             let here = inside.iter().filter(|secret| rest.starts_with(**secret));
             let step = if let Some(longest) = here.map(|secret| secret.len()).max() {
-                out.push_str(BLACK);
+                out.push_str(REDACTED);
                 longest
             } else {
                 out.push(first);
@@ -123,8 +123,8 @@ impl Secrets {
 
     /// A complaint in whose words they are blacked out.
     #[must_use]
-    pub fn redacted_complaint(&self, complaint: Complaint) -> Complaint {
-        Complaint {
+    pub fn redacted_diagnostic(&self, complaint: Diagnostic) -> Diagnostic {
+        Diagnostic {
             message: self.redacted(&complaint.message),
             hint: complaint.hint.map(|hint| self.redacted(&hint)),
             ..complaint
@@ -135,7 +135,7 @@ impl Secrets {
     fn add(&mut self, value: &str) {
         for part in value.lines().map(str::trim) {
             // What is part of the mark itself would be found in it again.
-            if part.len() >= SHORTEST && !BLACK.contains(part) {
+            if part.len() >= SHORTEST && !REDACTED.contains(part) {
                 self.0.insert(part.to_owned());
                 self.0.insert(in_a_url(part));
             }
@@ -220,7 +220,7 @@ fn gather(value: &Value, to: &mut BTreeSet<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::admit::{SpecSite, admit};
+    use crate::desired::admit::{SpecContext, admit};
     use crate::desired::hash::revision_of;
 
     fn secrets(values: &[&str]) -> Secrets {
@@ -283,11 +283,11 @@ mod tests {
             ("ABC", "abc"),
             ("UNUSED", "not read"),
         ];
-        let site = SpecSite {
+        let site = SpecContext {
             env_vars: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
-            ..SpecSite::default()
+            ..SpecContext::default()
         };
         let desired = admit(&written, &site).desired.unwrap();
         let found = desired.not_to_be_told();
@@ -304,11 +304,11 @@ mod tests {
     fn no_complaint_tells_a_secret() {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  db:\n    image: \"no image {{env.TAG}}\"\n    container: { name: shop-db }\n";
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let site = SpecSite {
+        let site = SpecContext {
             env_vars: [("TAG".to_owned(), "swordfish".to_owned())].into(),
-            ..SpecSite::default()
+            ..SpecContext::default()
         };
-        let told = admit(&written, &site).complaints;
+        let told = admit(&written, &site).diagnostics;
         let message = &told[0].message;
         assert!(message.contains("[redacted]"), "{told:?}");
         assert!(!format!("{told:?}").contains("swordfish"), "{told:?}");

@@ -3,39 +3,39 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use argus_crds::complaint::Complaint;
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus};
 
-use crate::connectivity::Book;
+use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, HostPort};
-use crate::memory::{Circuits, Disturbance, EnvMemory, Refused};
-use crate::observed::{Away, Observed, Outage};
-use crate::orders::Orders;
+use crate::observed::{Observed, Outage, RetryState};
 use crate::plan::{Plan, Subject};
-use crate::preflight::Survey;
-use crate::probe::HealthBook;
+use crate::preflight::PreflightSnapshot;
+use crate::probe::HealthStates;
+use crate::state::{BreakerRegistry, Disruption, EnvHistory, RefusedPort};
 use crate::time::Timestamp;
+use crate::user_requests::UserRequests;
 
-mod claim;
 mod condition;
+mod connectivity;
 mod error;
-mod ground;
-mod links;
 mod orphan;
 mod phase;
 mod port;
+mod preflight;
 mod redact;
 mod service;
 mod state;
+mod users;
 mod wait;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::away::{lasting, unavailable};
-pub use error::circuit::status as breaker;
+pub use error::breaker::status as breaker;
+pub use error::engine_unavailable::{lasting, unavailable};
 pub use error::{code_of, error_id, unwritable};
 pub use orphan::{leftovers, orphan_errors, orphans};
 pub use port::env_file;
@@ -53,9 +53,9 @@ pub struct StatusInput<'a> {
     /// Other files that claim to be this environment, which another file describes.
     pub rivals: &'a [Rejection<'a>],
     /// Complaints about an accepted file: warnings.
-    pub warnings: &'a [Complaint],
+    pub warnings: &'a [Diagnostic],
     /// What people and agents asked for.
-    pub orders: &'a Orders,
+    pub requests: &'a UserRequests,
     /// Another revision than the accepted one was ready for long enough to go back to.
     pub can_roll_back: bool,
     /// Why the spec folder cannot be read; `None` when it can.
@@ -63,7 +63,7 @@ pub struct StatusInput<'a> {
     /// The engine as last seen.
     pub engine: EngineView<'a>,
     /// The breakers.
-    pub circuits: &'a Circuits,
+    pub circuits: &'a BreakerRegistry,
     /// Recent times without an engine.
     pub outages: &'a [Outage],
     /// What of the environment is there.
@@ -71,17 +71,17 @@ pub struct StatusInput<'a> {
     /// What is done and waited for; `None` before the first turn.
     pub plan: Option<&'a Plan>,
     /// Verdicts of the probes.
-    pub health: &'a HealthBook,
+    pub health: &'a HealthStates,
     /// What is remembered of it.
-    pub memory: &'a EnvMemory,
+    pub state: &'a EnvHistory,
     /// Host ports that the engine refused lately, with who holds them.
-    pub refused: &'a BTreeMap<HostPort, Refused>,
+    pub refused: &'a BTreeMap<HostPort, RefusedPort>,
     /// The last line each pull or build said.
     pub progress: &'a BTreeMap<Subject, String>,
     /// The last look at engine and disk; `None`: nobody looks.
-    pub survey: Option<&'a Survey>,
+    pub preflight: Option<&'a PreflightSnapshot>,
     /// Who was seen to reach whom.
-    pub links: &'a Book,
+    pub links: &'a CheckResults,
     /// When the engine last said that no space is left, until something could be made again.
     pub disk_full: Option<Timestamp>,
     /// The status as it was written last.
@@ -93,7 +93,7 @@ pub struct StatusInput<'a> {
     /// Why it does nothing at all; `None` when it does.
     pub safe: Option<&'a str>,
     /// Where the controller keeps what it knows.
-    pub state: &'a str,
+    pub state_dir: &'a str,
     /// The time.
     pub now: Timestamp,
 }
@@ -106,7 +106,7 @@ pub struct Rejection<'a> {
     /// `SPEC_INVALID` or `SPEC_CONFLICT`; a complaint that speaks of the policy is `POLICY_VIOLATION` whatever stands here.
     pub code: Code,
     /// All that is wrong with it.
-    pub complaints: &'a [Complaint],
+    pub diagnostics: &'a [Diagnostic],
 }
 
 /// The engine as a status needs it.
@@ -123,7 +123,7 @@ pub struct EngineView<'a> {
     /// Since when it does not answer.
     pub since: Option<Timestamp>,
     /// How it is looked for meanwhile.
-    pub away: Option<Away<'a>>,
+    pub retry: Option<RetryState<'a>>,
 }
 
 /// The status of an environment. What did not change keeps its `asOf` and its transition times, so that two equal states are two
@@ -144,7 +144,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .plan
             .and_then(|plan| plan.revision.as_ref())
             .map(ToString::to_string),
-        last_good_revision: input.memory.last_good.as_ref().map(ToString::to_string),
+        last_good_revision: input.state.last_good.as_ref().map(ToString::to_string),
         phase,
         conditions: condition::all(input, phase, &services),
         port_mappings: services
@@ -152,23 +152,23 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .flat_map(|service| service.ports.iter().cloned())
             .collect(),
         services,
-        complaints: input
+        diagnostics: input
             .rejected
-            .map_or(input.warnings, |rejected| rejected.complaints)
+            .map_or(input.warnings, |rejected| rejected.diagnostics)
             .to_vec(),
-        connectivity: links::matrix(input),
-        preflight: ground::report(input),
+        connectivity: connectivity::matrix(input),
+        preflight: preflight::report(input),
         errors,
         orphans: input.plan.map(orphans).unwrap_or_default(),
         notes: input
             .accepted
             .map(|accepted| accepted.desired.notes.clone())
             .unwrap_or_default(),
-        tests: claim::tests(input),
-        holds: claim::holds(input),
+        tests: users::tests(input),
+        holds: users::holds(input),
         restarts_during_run: restarts_during_run(input),
         mode: input.mode,
-        breaker: error::circuit::of_environment(input.circuits, input.env),
+        breaker: error::breaker::of_environment(input.circuits, input.env),
         stale: !input.engine.synced || !input.circuits.engine().is_closed(),
         ..EnvironmentStatus::default()
     };
@@ -205,11 +205,11 @@ pub fn spec_errors(
 
 /// Of the test that runs, or ran last.
 fn restarts_during_run(input: &StatusInput<'_>) -> u32 {
-    let all = &input.memory.disturbances;
-    let count = |is: &dyn Fn(&Disturbance) -> bool| {
+    let all = &input.state.disruptions;
+    let count = |is: &dyn Fn(&Disruption) -> bool| {
         u32::try_from(all.iter().filter(|found| is(found)).count()).unwrap_or(u32::MAX)
     };
-    if let Some(lease) = input.orders.lease(input.env, input.now) {
+    if let Some(lease) = input.requests.lease(input.env, input.now) {
         return count(&|found| found.at >= lease.since);
     }
     match all.last() {

@@ -6,38 +6,38 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::backoff::Growth;
-use argus_core::brain::Site;
-use argus_core::desired::admit::{Admission, SpecSite, admit};
+use argus_core::desired::admit::{Admission, SpecContext, admit};
 use argus_core::desired::conflict::conflicts;
 use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, SpentMode};
 use argus_core::ident::{EnvName, Hash};
 use argus_core::plan::{PortMap, render};
+use argus_core::reconcile::ControllerIdentity;
 use argus_core::time::Timestamp;
 use argus_crds::yaml;
 
-fn site() -> SpecSite {
-    SpecSite {
+fn site() -> SpecContext {
+    SpecContext {
         directory: "/specs".to_owned(),
         now: Timestamp(1_700_000_000_000),
-        ..SpecSite::default()
+        ..SpecContext::default()
     }
 }
 
-fn admission(text: &str, site: &SpecSite) -> Admission {
+fn admission(text: &str, site: &SpecContext) -> Admission {
     let reading = yaml::read("e2e.yaml", text.as_bytes());
     admit(
         &reading
             .spec
-            .unwrap_or_else(|| panic!("{:#?}", reading.complaints)),
+            .unwrap_or_else(|| panic!("{:#?}", reading.diagnostics)),
         site,
     )
 }
 
-fn desired(text: &str, site: &SpecSite) -> Desired {
+fn desired(text: &str, site: &SpecContext) -> Desired {
     let admission = admission(text, site);
     admission
         .desired
-        .unwrap_or_else(|| panic!("{:#?}", admission.complaints))
+        .unwrap_or_else(|| panic!("{:#?}", admission.diagnostics))
 }
 
 const TWO: &str = r#"
@@ -140,7 +140,7 @@ fn one_variable_changes_its_own_service_and_the_revision_only() {
 #[test]
 fn what_the_site_gives_changes_what_names_it_and_nothing_else() {
     let base = site();
-    let changed = |change: &dyn Fn(&mut SpecSite)| {
+    let changed = |change: &dyn Fn(&mut SpecContext)| {
         let mut site = base.clone();
         change(&mut site);
         let (before, after) = (desired(TWO, &base), desired(TWO, &site));
@@ -175,7 +175,7 @@ fn notes_say_nothing_about_what_has_to_run() {
 #[test]
 fn a_file_may_say_how_tightly_its_containers_are_confined_and_who_says_nothing_runs_as_before() {
     let rendered = |desired: &Desired| {
-        let site = Site {
+        let site = ControllerIdentity {
             controller: "c".to_owned(),
             run: "r".to_owned(),
             publish_address: "127.0.0.1".parse().unwrap(),
@@ -258,9 +258,12 @@ fn templates_cannot_grow_a_file_without_bound() {
     let admission = admission(&text, &site());
     assert!(admission.desired.is_none());
     assert!(
-        admission.complaints.iter().any(|c| c.message.contains("128 KiB")),
+        admission
+            .diagnostics
+            .iter()
+            .any(|c| c.message.contains("128 KiB")),
         "{:#?}",
-        admission.complaints
+        admission.diagnostics
     );
 }
 
@@ -297,7 +300,7 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
             desired,
             spec_path: (*path).to_owned(),
             accepted_at: Timestamp(0),
-            disputed: false,
+            has_pending_edit: false,
         };
         (accepted.desired.env.clone(), accepted)
     };

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use argus_core::desired::admit::{Admission, SpecSite, admit};
+use argus_core::desired::admit::{Admission, SpecContext, admit};
 use argus_core::time::Timestamp;
-use argus_crds::{Complaint, yaml};
+use argus_crds::{Diagnostic, yaml};
 
 const FILE: &str = "e2e.yaml";
 
-fn site() -> SpecSite {
-    SpecSite {
+fn site() -> SpecContext {
+    SpecContext {
         directory: "/specs/shop".to_owned(),
         env_vars: BTreeMap::from([
             ("LEVEL".to_owned(), "seven".to_owned()),
@@ -42,21 +42,21 @@ fn files(folder: &str) -> Vec<PathBuf> {
 }
 
 /// What came of a file, and all complaints about it with their places, in the order of the file.
-fn process(path: &Path) -> (Admission, Vec<Complaint>, String) {
+fn process(path: &Path) -> (Admission, Vec<Diagnostic>, String) {
     let text = std::fs::read_to_string(path).unwrap();
     let reading = yaml::read(FILE, text.as_bytes());
     let spec = reading
         .spec
-        .unwrap_or_else(|| panic!("{}: {:#?}", path.display(), reading.complaints));
+        .unwrap_or_else(|| panic!("{}: {:#?}", path.display(), reading.diagnostics));
     let admission = admit(&spec, &site());
-    let mut all = reading.complaints;
+    let mut all = reading.diagnostics;
     all.extend(
         admission
-            .complaints
+            .diagnostics
             .iter()
             .map(|complaint| reading.source.placed(complaint.clone())),
     );
-    all.sort_by_key(|complaint| complaint.place);
+    all.sort_by_key(|complaint| complaint.location);
     let rendered = argus_crds::render(FILE, &text, &all);
     (admission, all, rendered)
 }
@@ -87,11 +87,11 @@ fn a_refused_file_says_everything_that_is_wrong_with_it() {
         let name = path.display();
         assert!(admission.desired.is_none(), "{name} is admitted");
         assert!(
-            admission.complaints.iter().any(Complaint::is_error),
+            admission.diagnostics.iter().any(Diagnostic::is_error),
             "{name} is refused without a word"
         );
         for complaint in &complaints {
-            assert!(complaint.place.is_some(), "{name}: no place: {complaint:?}");
+            assert!(complaint.location.is_some(), "{name}: no place: {complaint:?}");
             assert!(complaint.hint.is_some(), "{name}: no hint: {complaint:?}");
         }
         compare(&path, "txt", &rendered, &mut differing);
@@ -108,7 +108,7 @@ fn a_warned_file_is_admitted_all_the_same() {
         assert!(admission.desired.is_some(), "{name}: {rendered}");
         assert!(!complaints.is_empty(), "{name} has no warning");
         assert!(
-            complaints.iter().all(|complaint| complaint.place.is_some()),
+            complaints.iter().all(|complaint| complaint.location.is_some()),
             "{name}: {complaints:#?}"
         );
         compare(&path, "txt", &rendered, &mut differing);
@@ -133,7 +133,7 @@ fn an_admitted_file_becomes_what_stands_beside_it() {
 fn complaints_keep_the_style_of_words_for_people() {
     for path in files("refused").into_iter().chain(files("warned")) {
         let (admission, _, _) = process(&path);
-        for Complaint { message, hint, .. } in admission.complaints {
+        for Diagnostic { message, hint, .. } in admission.diagnostics {
             let hint = hint.unwrap_or_default();
             for text in [&message, &hint] {
                 let shout = text.starts_with("POLICY_VIOLATION") || text.starts_with("SPEC_CONFLICT");

@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use argus_core::desired::Desired;
-use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::hash::revision_of;
-use argus_crds::{Complaint, E2eSpec, yaml};
+use argus_crds::{Diagnostic, E2eSpec, yaml};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -71,11 +71,11 @@ fn change(value: &mut Value, at: &mut usize, new: &str) {
     }
 }
 
-fn site() -> SpecSite {
-    SpecSite {
+fn site() -> SpecContext {
+    SpecContext {
         directory: "/specs/shop".to_owned(),
         uuid: "u".to_owned(),
-        ..SpecSite::default()
+        ..SpecContext::default()
     }
 }
 
@@ -118,12 +118,12 @@ fn look(spec: &E2eSpec) {
         admit(spec, &site()),
         "the same file has the same outcome"
     );
-    let refused = admission.complaints.iter().any(Complaint::is_error);
+    let refused = admission.diagnostics.iter().any(Diagnostic::is_error);
     assert_eq!(
         admission.desired.is_none(),
         refused,
         "{:#?}",
-        admission.complaints
+        admission.diagnostics
     );
     if let Some(desired) = &admission.desired {
         trusted(desired);

@@ -6,26 +6,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::Accepted;
-use argus_core::desired::admit::{SpecSite, admit};
-use argus_core::diagnose::{self, Ending, Kind};
+use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::diagnose::{self, FailureCause, FailureKind};
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
-use argus_core::memory::notice::Context;
-use argus_core::memory::restart::{self, Verdict as Restart};
-use argus_core::memory::{Memory, ServiceMemory};
-use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Outage, Sighting, World};
-use argus_core::orders::Orders;
+use argus_core::observed::{
+    Config, Container, ContainerState, InspectInfo, Object, Outage, Store, WatchEvent,
+};
 use argus_core::outcome::Evidence;
-use argus_core::probe::{Health, HealthBook, Verdict};
+use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::state::observe::Context;
+use argus_core::state::restart::{self, RestartDecision as Restart};
+use argus_core::state::{PlannerState, ServiceHistory};
 use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
 
 const SECOND: i64 = 1_000;
 
 /// One service and what is seen of it, told second by second.
 struct Story {
-    memory: Memory,
+    memory: PlannerState,
     accepted: Accepted,
-    health: HealthBook,
+    health: HealthStates,
     outages: Vec<Outage>,
     now: Timestamp,
     containers: BTreeMap<String, Container>,
@@ -43,14 +45,14 @@ impl Story {
         );
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         Self {
-            memory: Memory::default(),
+            memory: PlannerState::default(),
             accepted: Accepted {
-                desired: admit(&written, &SpecSite::default()).desired.unwrap(),
+                desired: admit(&written, &SpecContext::default()).desired.unwrap(),
                 spec_path: "e2e.yaml".to_owned(),
                 accepted_at: Timestamp(0),
-                disputed: false,
+                has_pending_edit: false,
             },
-            health: HealthBook::new(),
+            health: HealthStates::new(),
             outages: Vec::new(),
             now: Timestamp(1_000 * SECOND),
             containers: BTreeMap::new(),
@@ -87,7 +89,7 @@ impl Story {
             state,
             created_at: Timestamp(1),
             networks: BTreeMap::new(),
-            facts: Some(Facts {
+            inspect: Some(InspectInfo {
                 started_at: Some(started),
                 finished_at: ended.map(|(at, _)| at),
                 exit_code: ended.map_or(0, |(_, code)| code),
@@ -104,13 +106,13 @@ impl Story {
         self.look();
     }
 
-    fn says(&mut self, verdict: Verdict) {
+    fn says(&mut self, verdict: ProbeStatus) {
         let seen = &self.containers["c1"];
         let health = Health {
-            verdict,
+            status: verdict,
             since: self.now,
-            started_at: seen.facts.as_ref().unwrap().started_at,
-            failing_since: (verdict == Verdict::Unhealthy).then(|| self.now - Duration::from_secs(60)),
+            started_at: seen.inspect.as_ref().unwrap().started_at,
+            failing_since: (verdict == ProbeStatus::Unhealthy).then(|| self.now - Duration::from_secs(60)),
             recent: vec!["503".to_owned()],
             ..Health::default()
         };
@@ -119,22 +121,22 @@ impl Story {
     }
 
     fn look(&mut self) {
-        let mut world = World::default();
+        let mut world = Store::default();
         for container in self.containers.values() {
-            world.apply(Sighting::Saw(Object::Container(Arc::new(container.clone()))));
+            world.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
         }
         for id in &self.retagged {
-            world.apply(Sighting::Retagged(ContainerId::new(*id).unwrap()));
+            world.apply(WatchEvent::ImageMoved(ContainerId::new(*id).unwrap()));
         }
         let context = Context {
             health: &self.health,
             outages: &self.outages,
-            orders: &Orders::default(),
+            requests: &UserRequests::default(),
             controller: "",
             now: self.now,
         };
         let seen = world.of(&env()).cloned().unwrap_or_default();
-        self.memory.notice(&env(), Some(&self.accepted), &seen, &context);
+        self.memory.observe(&env(), Some(&self.accepted), &seen, &context);
     }
 
     fn later(&mut self, seconds: u64) -> Timestamp {
@@ -142,7 +144,7 @@ impl Story {
         self.now
     }
 
-    fn kept(&mut self) -> &mut ServiceMemory {
+    fn kept(&mut self) -> &mut ServiceHistory {
         let kept = self.memory.environments.get_mut(&env()).unwrap();
         kept.services.get_mut(&ServiceName::new("web").unwrap()).unwrap()
     }
@@ -150,7 +152,7 @@ impl Story {
     fn verdict(&mut self) -> Restart {
         let (policy, outages) = (self.accepted.desired.restart.clone(), self.outages.clone());
         let kept = self.kept();
-        restart::verdict(&policy, &kept.deaths, &outages, &kept.flips)
+        restart::decide(&policy, &kept.failures, &outages, &kept.health_transitions)
     }
 }
 
@@ -161,7 +163,7 @@ fn what_never_becomes_healthy_spends_its_budget_however_long_that_takes() {
         let started = story.now;
         story.container(ContainerState::Running, started, None);
         story.later(130);
-        story.says(Verdict::Unhealthy);
+        story.says(ProbeStatus::Unhealthy);
         match (run, story.verdict()) {
             (1..=3, Restart::At(_, attempt)) => assert_eq!(attempt, run),
             (4, Restart::GaveUp(restarts)) => assert_eq!(restarts, 3),
@@ -177,8 +179,8 @@ fn a_failure_of_a_probe_knows_since_when_it_failed() {
     let started = story.now;
     story.container(ContainerState::Running, started, None);
     let told = story.later(130);
-    story.says(Verdict::Unhealthy);
-    let death = &story.kept().deaths[0];
+    story.says(ProbeStatus::Unhealthy);
+    let death = &story.kept().failures[0];
     assert_eq!(
         (death.at, death.failing_since),
         (told, Some(told - Duration::from_secs(60)))
@@ -193,10 +195,10 @@ fn moments_of_health_forgive_nothing_and_a_minute_of_it_does() {
             let started = story.now;
             story.container(ContainerState::Running, started, None);
             story.later(1);
-            story.says(Verdict::Healthy);
+            story.says(ProbeStatus::Healthy);
             // Three failures in a row, thirty seconds apart, come after the last good answer.
             story.later(healthy_for + 90);
-            story.says(Verdict::Unhealthy);
+            story.says(ProbeStatus::Unhealthy);
             story.later(8);
         }
         let gave_up = matches!(story.verdict(), Restart::GaveUp(_));
@@ -220,17 +222,17 @@ fn another_image_behind_the_tag_ends_a_give_up_and_nothing_sooner() {
         if run == 3 {
             story.retagged.push("c1");
             story.look();
-            assert!(!story.kept().deaths[2].superseded, "it is restarted anyway");
+            assert!(!story.kept().failures[2].image_replaced, "it is restarted anyway");
             story.retagged.clear();
         }
         story.later(8);
     }
     assert_eq!(story.verdict(), Restart::GaveUp(3));
     story.look();
-    assert!(!story.kept().deaths[3].superseded);
+    assert!(!story.kept().failures[3].image_replaced);
     story.retagged.push("c1");
     story.look();
-    assert!(story.kept().deaths[3].superseded);
+    assert!(story.kept().failures[3].image_replaced);
 
     // What is made from the new image fails for the first time.
     story.containers.clear();
@@ -239,7 +241,7 @@ fn another_image_behind_the_tag_ends_a_give_up_and_nothing_sooner() {
     story.container_of("c2", ContainerState::Running, started, None);
     let ended = story.later(1);
     story.container_of("c2", ContainerState::Exited, started, Some((ended, 1)));
-    assert_eq!(story.kept().deaths.len(), 1);
+    assert_eq!(story.kept().failures.len(), 1);
     assert!(matches!(story.verdict(), Restart::At(_, 1)));
 }
 
@@ -262,22 +264,22 @@ fn an_unhealthy_run_that_goes_on_is_a_failure_again_after_a_retry() {
     let started = story.now;
     story.container(ContainerState::Running, started, None);
     story.later(130);
-    story.says(Verdict::Unhealthy);
-    assert_eq!(story.kept().deaths.len(), 1);
+    story.says(ProbeStatus::Unhealthy);
+    assert_eq!(story.kept().failures.len(), 1);
     let desired = story.accepted.desired.clone();
-    story.memory.forget_failures(&env(), Some(&desired));
-    assert!(story.kept().deaths.is_empty());
+    story.memory.prune_failures(&env(), Some(&desired));
+    assert!(story.kept().failures.is_empty());
     story.later(1);
     story.look();
-    let deaths = &story.kept().deaths;
+    let deaths = &story.kept().failures;
     assert_eq!((deaths.len(), deaths[0].number), (1, 2));
     // And what ended before the retry is forgiven.
     let mut story = Story::of("");
     story.container(ContainerState::Exited, started, Some((started, 1)));
-    assert_eq!(story.kept().deaths.len(), 1);
-    story.memory.forget_failures(&env(), Some(&desired));
+    assert_eq!(story.kept().failures.len(), 1);
+    story.memory.prune_failures(&env(), Some(&desired));
     story.look();
-    assert!(story.kept().deaths.is_empty());
+    assert!(story.kept().failures.is_empty());
 }
 
 #[test]
@@ -286,30 +288,30 @@ fn an_unhealthy_run_that_ends_by_itself_is_the_same_failure_with_another_end() {
     let started = story.now;
     story.container(ContainerState::Running, started, None);
     story.later(130);
-    story.says(Verdict::Unhealthy);
-    story.kept().deaths[0].evidence = Some(Evidence::default());
+    story.says(ProbeStatus::Unhealthy);
+    story.kept().failures[0].evidence = Some(Evidence::default());
     let ended = story.later(1);
     story.containers.get_mut("c1").unwrap().oom_at = Some(ended);
     let oom_at = story.containers["c1"].oom_at;
     story.container(ContainerState::Exited, started, Some((ended, 137)));
     story.containers.get_mut("c1").unwrap().oom_at = oom_at;
     story.look();
-    let deaths = &story.kept().deaths;
+    let deaths = &story.kept().failures;
     assert_eq!(deaths.len(), 1, "{deaths:?}");
     let death = &deaths[0];
     assert_eq!(
-        (death.ending, death.exit_code, death.at),
-        (Ending::Exited, 137, ended)
+        (death.cause, death.exit_code, death.at),
+        (FailureCause::Exited, 137, ended)
     );
-    assert_eq!(diagnose::kind(death), Kind::OutOfMemory);
+    assert_eq!(diagnose::kind(death), FailureKind::OutOfMemory);
     assert_eq!(death.number, 1);
     assert!(death.evidence.is_none(), "what it left is taken again");
-    assert_eq!(death.probe_said, ["503"]);
+    assert_eq!(death.probe_output, ["503"]);
 }
 
 fn with_last_words(story: &mut Story, words: &str) {
     let kept = story.kept();
-    let last = kept.deaths.last_mut().unwrap();
+    let last = kept.failures.last_mut().unwrap();
     last.evidence = Some(Evidence {
         stderr: vec![words.to_owned()],
         ..Evidence::default()
@@ -360,11 +362,11 @@ fn what_came_to_itself_or_fell_with_the_engine_repeats_nothing() {
     story.container(ContainerState::Running, started, None);
     for _ in 0..3 {
         story.later(100);
-        story.says(Verdict::Unhealthy);
+        story.says(ProbeStatus::Unhealthy);
         with_last_words(&mut story, "slow query");
-        if story.kept().deaths.len() < 3 {
+        if story.kept().failures.len() < 3 {
             story.later(1);
-            story.says(Verdict::Healthy);
+            story.says(ProbeStatus::Healthy);
         }
     }
     assert!(
@@ -380,7 +382,7 @@ fn what_a_probe_found_on_the_way_into_an_outage_is_no_failure() {
     let started = story.now;
     story.container(ContainerState::Running, started, None);
     story.later(60);
-    story.says(Verdict::Healthy);
+    story.says(ProbeStatus::Healthy);
     let cut = story.later(60);
     story.outages.push(Outage {
         from: cut,
@@ -388,13 +390,13 @@ fn what_a_probe_found_on_the_way_into_an_outage_is_no_failure() {
     });
     // The engine was hanging before its loss was noticed, and the verdict is still on the table when it is back.
     story.now = cut - Duration::from_secs(5);
-    story.says(Verdict::Unhealthy);
+    story.says(ProbeStatus::Unhealthy);
     story.now = cut + Duration::from_secs(31);
     story.look();
-    assert_eq!(story.kept().deaths, []);
+    assert_eq!(story.kept().failures, []);
     // Found again afterwards it is one.
-    story.says(Verdict::Unhealthy);
-    assert_eq!(story.kept().deaths.len(), 1);
+    story.says(ProbeStatus::Unhealthy);
+    assert_eq!(story.kept().failures.len(), 1);
 }
 
 #[test]
@@ -416,9 +418,9 @@ fn a_failure_by_a_clock_that_lags_comes_after_those_before_it() {
         story.container_of(&id, ContainerState::Running, started, None);
         let ended = engine(story.later(1));
         story.container_of(&id, ContainerState::Exited, started, Some((ended, 1)));
-        let last = story.kept().deaths.last().unwrap().clone();
+        let last = story.kept().failures.last().unwrap().clone();
         assert_eq!((last.number, last.container.as_str()), (round, id.as_str()));
-        assert!(!last.answered);
+        assert!(!last.followed_by_run);
         let now = story.now;
         match story.verdict() {
             Restart::At(at, _) => assert!(at > now, "failure {round} has its delay"),
@@ -434,14 +436,14 @@ fn a_retry_before_the_engine_was_seen_forgets_what_is_remembered() {
     let mut story = Story::of("");
     let started = story.now;
     story.container(ContainerState::Exited, started, Some((started, 1)));
-    let site = argus_core::brain::Site {
+    let site = argus_core::reconcile::ControllerIdentity {
         controller: "me".to_owned(),
         run: "1".to_owned(),
         publish_address: [127, 0, 0, 1].into(),
     };
-    let mut brain = argus_core::brain::Brain::new(site, story.memory.clone());
+    let mut brain = argus_core::reconcile::Planner::new(site, story.memory.clone());
     brain.retry(&env());
-    let kept = &brain.memory().environments[&env()];
+    let kept = &brain.state().environments[&env()];
     let web = &kept.services[&ServiceName::new("web").unwrap()];
-    assert!(web.deaths.is_empty() && web.forgiven.is_some());
+    assert!(web.failures.is_empty() && web.reset_baseline.is_some());
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
-use argus_core::memory::Memory;
-use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Sighting, World};
+use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent};
 use argus_core::outcome::Done;
-use argus_core::plan::{Act, Cause, Deadlines, Step, Subject};
+use argus_core::plan::{Action, Cause, Deadlines, Step, Subject};
+use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 
-fn container(state: ContainerState, started_at: Option<i64>) -> Sighting {
+fn container(state: ContainerState, started_at: Option<i64>) -> WatchEvent {
     let labels = [
         (labels::MANAGED, "true"),
         (labels::ENVIRONMENT, "shop"),
         (labels::SERVICE, "web"),
     ];
-    Sighting::Saw(Object::Container(Arc::new(Container {
+    WatchEvent::Apply(Object::Container(Arc::new(Container {
         id: ContainerId::new("c1").unwrap(),
         name: "shop-web".to_owned(),
         labels: labels
@@ -28,7 +28,7 @@ fn container(state: ContainerState, started_at: Option<i64>) -> Sighting {
         state,
         created_at: Timestamp(1),
         networks: BTreeMap::new(),
-        facts: Some(Facts {
+        inspect: Some(InspectInfo {
             started_at: started_at.map(Timestamp),
             finished_at: None,
             exit_code: 0,
@@ -51,20 +51,20 @@ fn a_start_that_was_seen_before_its_answer_is_not_waited_for() {
             environment: env.clone(),
             service: ServiceName::new("web").unwrap(),
         },
-        act: Act::StartContainer {
+        action: Action::StartContainer {
             id: ContainerId::new("c1").unwrap(),
         },
-        because: Cause::Ready,
+        cause: Cause::Ready,
     };
     for before in [None, Some(5)] {
-        let (mut memory, mut world) = (Memory::default(), World::default());
+        let (mut memory, mut world) = (PlannerState::default(), Store::default());
         world.apply(container(ContainerState::Created, before));
-        memory.began(&env, &step, world.of(&env).unwrap(), Timestamp(10));
+        memory.on_started(&env, &step, world.of(&env).unwrap(), Timestamp(10));
         let mut late = memory.clone();
-        late.fold(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
+        late.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
         assert_eq!(late.expectations.len(), 1, "not seen yet, and so awaited");
         world.apply(container(ContainerState::Running, Some(20)));
-        memory.fold(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
+        memory.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
         assert!(
             memory.expectations.is_empty(),
             "seen already: {:?}",

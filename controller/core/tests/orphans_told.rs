@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use argus_core::brain::{Brain, Inputs, Site};
 use argus_core::desired::Accepted;
-use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::labels;
-use argus_core::lease::{Lease, Leases, Me, Note, TTL};
-use argus_core::memory::Memory;
-use argus_core::observed::{Container, ContainerState, Object, ObjectId, Sighting, World};
-use argus_core::orders::Orders;
-use argus_core::probe::HealthBook;
+use argus_core::lease::{ControllerLease, LeaseSpec, Leases, OwnIdentity, TTL};
+use argus_core::observed::{Container, ContainerState, Object, ObjectId, Store, WatchEvent};
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner};
+use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
 
 const NOW: Timestamp = Timestamp(1_000_000);
 
@@ -39,7 +39,7 @@ fn left() -> Container {
         state: ContainerState::Running,
         created_at: NOW,
         networks: BTreeMap::new(),
-        facts: None,
+        inspect: None,
         stopped_by_other: None,
         oom_at: None,
     }
@@ -50,24 +50,24 @@ fn accepted() -> Arc<Accepted> {
         "version: \"1\"\nproject: { name: shop }\nservice: { image: web, container: { name: shop-web } }\n";
     let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
     Arc::new(Accepted {
-        desired: admit(&written, &SpecSite::default()).desired.unwrap(),
+        desired: admit(&written, &SpecContext::default()).desired.unwrap(),
         spec_path: "e2e.yaml".to_owned(),
         accepted_at: NOW,
-        disputed: false,
+        has_pending_edit: false,
     })
 }
 
 /// Our lease, with nothing claimed yet.
 fn unclaimed() -> Leases {
-    let mut book = Leases::of(Me {
+    let mut book = Leases::of(OwnIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         place: "here".to_owned(),
         holds: true,
     });
-    let own = Lease {
+    let own = ControllerLease {
         name: "own".to_owned(),
-        note: Note {
+        spec: LeaseSpec {
             controller: "me".to_owned(),
             run: "run".to_owned(),
             place: "here".to_owned(),
@@ -86,28 +86,28 @@ fn unclaimed() -> Leases {
 
 #[test]
 fn an_orphan_is_told_while_a_file_of_its_environment_waits_for_our_claim() {
-    let site = Site {
+    let site = ControllerIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         publish_address: [127, 0, 0, 1].into(),
     };
-    let mut brain = Brain::new(site, Memory::default());
-    let mut world = World::default();
-    world.apply(Sighting::Found(NOW));
-    world.apply(Sighting::ListBegan);
-    world.apply(Sighting::Saw(Object::Container(Arc::new(left()))));
-    world.apply(Sighting::ListDone);
-    let (leases, health, orders) = (unclaimed(), HealthBook::new(), Orders::default());
+    let mut brain = Planner::new(site, PlannerState::default());
+    let mut world = Store::default();
+    world.apply(WatchEvent::Connected(NOW));
+    world.apply(WatchEvent::Init);
+    world.apply(WatchEvent::Apply(Object::Container(Arc::new(left()))));
+    world.apply(WatchEvent::InitDone);
+    let (leases, health, orders) = (unclaimed(), HealthStates::new(), UserRequests::default());
     let (none, one) = (BTreeMap::new(), BTreeMap::from([(env(), accepted())]));
-    let mut told = |specs: &BTreeMap<_, _>, world: &World| {
-        let turn = brain.turn(&Inputs {
+    let mut told = |specs: &BTreeMap<_, _>, world: &Store| {
+        let turn = brain.reconcile(&Inputs {
             specs,
             scanned: true,
-            world,
+            store: world,
             health: &health,
             leases: &leases,
-            orders: &orders,
-            survey: None,
+            requests: &orders,
+            preflight: None,
             now: NOW,
         });
         let plan = turn.plans.get(&env());
@@ -119,6 +119,6 @@ fn an_orphan_is_told_while_a_file_of_its_environment_waits_for_our_claim() {
         1,
         "a file came, and the claim is being written"
     );
-    world.apply(Sighting::Gone(ObjectId::Container(left().id)));
+    world.apply(WatchEvent::Delete(ObjectId::Container(left().id)));
     assert_eq!(told(&one, &world), 0, "it is gone");
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 
 use crate::Shared;
 use crate::error::{self, Op};
@@ -23,7 +23,7 @@ pub(crate) async fn within<T>(
     op: Op,
     limit: Duration,
     call: impl Future<Output = Result<T, bollard::errors::Error>>,
-) -> Result<T, ActError> {
+) -> Result<T, ActionError> {
     match raw(op, limit, call).await {
         Ok(value) => Ok(value),
         Err(refusal) => Err(refusal.into_error(op)),
@@ -43,11 +43,11 @@ pub(crate) async fn raw<T>(
         }
         Ok(Err(other)) => Err(Refusal::Sorted(error::transport(&other))),
         // A read that hangs has done nothing: the object is stuck, whatever the engine is.
-        Err(_) if op == Op::Inspect => Err(Refusal::Sorted(ActError::Busy(format!(
+        Err(_) if op == Op::Inspect => Err(Refusal::Sorted(ActionError::Busy(format!(
             "no answer to an inspect within {} s",
             limit.as_secs()
         )))),
-        Err(_) => Err(Refusal::Sorted(ActError::TimedOut(format!(
+        Err(_) => Err(Refusal::Sorted(ActionError::TimedOut(format!(
             "no answer within {} s",
             limit.as_secs()
         )))),
@@ -60,7 +60,7 @@ pub(crate) enum Refusal {
     /// The engine answered with this status and message.
     Answered(u16, String),
     /// There was no answer.
-    Sorted(ActError),
+    Sorted(ActionError),
 }
 
 impl Refusal {
@@ -82,7 +82,7 @@ impl Refusal {
         }
     }
 
-    pub(crate) fn into_error(self, op: Op) -> ActError {
+    pub(crate) fn into_error(self, op: Op) -> ActionError {
         match self {
             Self::Answered(status, message) => error::answered(op, status, &message),
             Self::Sorted(error) => error,
@@ -91,7 +91,7 @@ impl Refusal {
 }
 
 /// Asks whether the engine answers at all.
-pub(crate) async fn ping(shared: &Shared) -> Result<(), ActError> {
+pub(crate) async fn ping(shared: &Shared) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     within(Op::Ping, PING, client.ping()).await.map(drop)
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 use bollard::{API_DEFAULT_VERSION, BollardRequest};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// The client. Its making fails where the socket is absent; nothing was sent then.
-    pub(crate) fn client(&self) -> Result<bollard::Docker, ActError> {
+    pub(crate) fn client(&self) -> Result<bollard::Docker, ActionError> {
         let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = kept.as_ref() {
             return Ok(client.clone());
@@ -126,7 +126,7 @@ impl Connection {
             }
         };
         let client = made
-            .map_err(|error| ActError::Unreachable(error.to_string()))?
+            .map_err(|error| ActionError::Unreachable(error.to_string()))?
             .with_request_modifier(refuse_duplicate_networks);
         Ok(kept.insert(client).clone())
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_socket_that_is_absent_is_unreachable_and_nothing_is_kept() {
         let connection = Connection::new(Endpoint::Unix("/nonexistent/docker.sock".into()));
-        assert!(matches!(connection.client(), Err(ActError::Unreachable(_))));
+        assert!(matches!(connection.client(), Err(ActionError::Unreachable(_))));
         assert_eq!(connection.socket_identity(), None);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use argus_core::ident::{HostPort, Protocol};
-use argus_core::outcome::{ActError, PortOwner, PortRefusal};
+use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 use bollard::errors::Error;
 
 /// What was asked of the engine; the same status means different things in different calls.
@@ -35,7 +35,7 @@ pub(crate) enum Op {
 }
 
 /// Sorts an answer of the engine.
-pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActError {
+pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let said = || message.trim().to_owned();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -43,20 +43,20 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActError {
     if matches!(status, 502..=504)
         || (status >= 500 && has(&["containerd.sock", "containerd is not running"]))
     {
-        return ActError::Engine(said());
+        return ActionError::Engine(said());
     }
     if has(&["no space left on device", "disk quota exceeded"]) {
-        return ActError::DiskFull(said());
+        return ActionError::DiskFull(said());
     }
     // Pools run out with a 404 on older engines and a 400 or 500 on newer ones.
     if op == Op::CreateNetwork && has(&["non-overlapping ipv4 address pool", "fully subnetted"]) {
-        return ActError::PoolExhausted(said());
+        return ActionError::PoolExhausted(said());
     }
     if op == Op::Pull {
         return pull(message);
     }
     if op == Op::Build {
-        return ActError::BuildFailed {
+        return ActionError::BuildFailed {
             message: said(),
             log: String::new(),
         };
@@ -69,13 +69,13 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActError {
         "is marked for removal",
         "device or resource busy",
     ]) {
-        return ActError::Busy(said());
+        return ActionError::Busy(said());
     }
     match op {
         Op::StartContainer => start(status, message),
         Op::CreateContainer if status == 409 && has(&["is already in use"]) => name_taken(message),
         Op::CreateContainer if has(&["invalid mount config", "bind source path", "invalid volume spec"]) => {
-            ActError::BadMount(said())
+            ActionError::BadMount(said())
         }
         // Podman says 500 where Docker says 409.
         Op::CreateContainer
@@ -86,32 +86,32 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActError {
         Op::RenameContainer if has(&["already in use"]) => name_taken(message),
         Op::CreateNetwork if status == 409 || has(&["already exists"]) => name_taken(message),
         Op::RemoveNetwork if has(&["has active endpoints", "associated containers"]) => {
-            ActError::NetworkInUse(said())
+            ActionError::NetworkInUse(said())
         }
-        Op::RemoveVolume if status == 409 => ActError::Busy(said()),
-        _ if matches!(status, 408 | 429) => ActError::Busy(said()),
-        _ if (400..500).contains(&status) => ActError::Rejected(said()),
-        _ if has(&["unavailable"]) => ActError::Engine(said()),
+        Op::RemoveVolume if status == 409 => ActionError::Busy(said()),
+        _ if matches!(status, 408 | 429) => ActionError::Busy(said()),
+        _ if (400..500).contains(&status) => ActionError::Rejected(said()),
+        _ if has(&["unavailable"]) => ActionError::Engine(said()),
         // A 500 about one resource says nothing of the engine, and whether anything was done is not told.
-        _ => ActError::Unknown(said()),
+        _ => ActionError::Unknown(said()),
     }
 }
 
 /// Sorts a failure without an answer.
-pub(crate) fn transport(error: &Error) -> ActError {
+pub(crate) fn transport(error: &Error) -> ActionError {
     match error {
-        Error::HyperLegacyError { err } if err.is_connect() => ActError::Unreachable(chain(err)),
-        Error::SocketNotFoundError(_) => ActError::Unreachable(error.to_string()),
+        Error::HyperLegacyError { err } if err.is_connect() => ActionError::Unreachable(chain(err)),
+        Error::SocketNotFoundError(_) => ActionError::Unreachable(error.to_string()),
         Error::DockerResponseServerError { status_code, message } => {
-            ActError::Unknown(format!("status {status_code}: {message}"))
+            ActionError::Unknown(format!("status {status_code}: {message}"))
         }
         Error::URLParseError { .. }
         | Error::InvalidURIError { .. }
         | Error::InvalidURIPartsError { .. }
         | Error::URLEncodedError { .. }
-        | Error::UnsupportedURISchemeError { .. } => ActError::Rejected(chain(error)),
+        | Error::UnsupportedURISchemeError { .. } => ActionError::Rejected(chain(error)),
         // Everything else may have been carried out: cut connections, bodies that ended early or are not understood.
-        _ => ActError::ConnectionLost(chain(error)),
+        _ => ActionError::ConnectionLost(chain(error)),
     }
 }
 
@@ -129,39 +129,39 @@ pub(crate) fn says_gone(message: &str) -> bool {
         || (text.starts_with("network ") && text.contains(" not found"))
 }
 
-fn not_found(op: Op, message: &str) -> ActError {
+fn not_found(op: Op, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let said = || message.trim().to_owned();
     if text.contains("no such image") || text.contains("image not known") {
-        return ActError::ImageMissing;
+        return ActionError::ImageMissing;
     }
     if text.contains("no such container") || text.contains("no container with") {
-        return ActError::Gone;
+        return ActionError::Gone;
     }
     let about_network = text.contains("network") && text.contains("not found");
     match op {
         Op::StartContainer | Op::ConnectNetwork | Op::DisconnectNetwork | Op::CreateContainer
             if about_network =>
         {
-            ActError::NetworkGone(said())
+            ActionError::NetworkGone(said())
         }
-        Op::RemoveNetwork | Op::Inspect if about_network => ActError::Gone,
-        Op::Inspect | Op::RemoveVolume if text.contains("no such") => ActError::Gone,
-        Op::StartContainer if cannot_run(&text) => ActError::EntrypointNotFound(said()),
-        Op::StartContainer => ActError::StartFailed(said()),
+        Op::RemoveNetwork | Op::Inspect if about_network => ActionError::Gone,
+        Op::Inspect | Op::RemoveVolume if text.contains("no such") => ActionError::Gone,
+        Op::StartContainer if cannot_run(&text) => ActionError::EntrypointNotFound(said()),
+        Op::StartContainer => ActionError::StartFailed(said()),
         // Also `page not found`: not a Docker engine, or one that is too old.
-        _ => ActError::Rejected(said()),
+        _ => ActionError::Rejected(said()),
     }
 }
 
-fn start(status: u16, message: &str) -> ActError {
+fn start(status: u16, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let said = || message.trim().to_owned();
     if text.contains("cannot assign requested address") {
-        return ActError::Rejected(said());
+        return ActionError::Rejected(said());
     }
     if let Some(port) = refused_port(message) {
-        return ActError::PortTaken(Box::new(PortRefusal {
+        return ActionError::PortTaken(Box::new(PortRefusal {
             port,
             free_now: false,
             owner: PortOwner::Unknown,
@@ -176,15 +176,15 @@ fn start(status: u16, message: &str) -> ActError {
         "mount through procfd",
     ];
     if mount.iter().any(|word| text.contains(word)) {
-        return ActError::BadMount(said());
+        return ActionError::BadMount(said());
     }
     if cannot_run(&text) {
-        return ActError::EntrypointNotFound(said());
+        return ActionError::EntrypointNotFound(said());
     }
     match status {
-        409 => ActError::Rejected(said()),
-        _ if text.contains("unavailable") && text.contains("connection error") => ActError::Engine(said()),
-        _ => ActError::StartFailed(said()),
+        409 => ActionError::Rejected(said()),
+        _ if text.contains("unavailable") && text.contains("connection error") => ActionError::Engine(said()),
+        _ => ActionError::StartFailed(said()),
     }
 }
 
@@ -257,9 +257,9 @@ fn last_port(text: &str) -> Option<u16> {
     ports(text).last()
 }
 
-fn name_taken(message: &str) -> ActError {
+fn name_taken(message: &str) -> ActionError {
     let quoted = message.split('"').map(str::trim).find(|part| is_id(part));
-    ActError::NameTaken {
+    ActionError::NameTaken {
         holder: quoted.unwrap_or(message).to_owned(),
     }
 }
@@ -288,26 +288,26 @@ const NOT_ALLOWED: [&str; 5] = [
 ];
 
 /// Sorts what a registry said, by status or inside the stream of a pull.
-pub(crate) fn pull(message: &str) -> ActError {
+pub(crate) fn pull(message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let said = message.trim().to_owned();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["no space left on device"]) {
-        ActError::DiskFull(said)
+        ActionError::DiskFull(said)
     } else if has(&["toomanyrequests", "too many requests", "rate limit"]) {
         limited(message)
     } else if has(&NOT_THERE) || (text.contains("manifest for") && text.contains("not found")) {
-        ActError::ImageNotFound(said)
+        ActionError::ImageNotFound(said)
     } else if has(&NOT_ALLOWED) {
-        ActError::AuthRequired(said)
+        ActionError::AuthRequired(said)
     } else {
-        ActError::PullFailed(said)
+        ActionError::PullFailed(said)
     }
 }
 
 /// A registry that is asked too often, with the time that it asks for.
-pub(crate) fn limited(message: &str) -> ActError {
-    ActError::RateLimited {
+pub(crate) fn limited(message: &str) -> ActionError {
+    ActionError::RateLimited {
         message: message.trim().to_owned(),
         retry_after: retry_after(&message.to_ascii_lowercase()),
     }

@@ -4,11 +4,11 @@ use super::*;
 
 const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-fn kind(error: &ActError) -> String {
+fn kind(error: &ActionError) -> String {
     match error {
-        ActError::PortTaken(refusal) => format!("PortTaken {}", refusal.port),
-        ActError::NameTaken { holder } => format!("NameTaken {}", holder.get(..6).unwrap_or(holder)),
-        ActError::RateLimited { retry_after, .. } => format!("RateLimited {retry_after:?}"),
+        ActionError::PortTaken(refusal) => format!("PortTaken {}", refusal.port),
+        ActionError::NameTaken { holder } => format!("NameTaken {}", holder.get(..6).unwrap_or(holder)),
+        ActionError::RateLimited { retry_after, .. } => format!("RateLimited {retry_after:?}"),
         other => {
             let text = format!("{other:?}");
             text.split(['(', ' ', '{']).next().unwrap_or_default().to_owned()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argus_backend::{LogLine, LogQuery, Stream};
 use argus_core::ident::ContainerId;
-use argus_core::outcome::{ActError, Done, Evidence};
+use argus_core::outcome::{ActionError, Done, Evidence};
 use argus_core::time::Timestamp;
 use futures::future::{FutureExt, Shared as SharedFuture};
 use futures::stream::StreamExt;
@@ -49,7 +49,7 @@ type Over = SharedFuture<tokio::time::Sleep>;
 ///
 /// # Errors
 /// The container is gone, the engine does not answer, or nothing at all was to be had of its log.
-pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError> {
+pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActionError> {
     let over = tokio::time::sleep(LIMIT).shared();
     let (stdout, stderr, questions) = tokio::join!(
         lines(shared, run, Stream::Stdout, Some(LINES), over.clone()),
@@ -79,8 +79,8 @@ pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError
                     .missing
                     .extend(came.cut.map(|why| format!("{name}: {why}")));
             }
-            Err(gone @ ActError::Gone) => return Err(gone),
-            Err(away @ ActError::Unreachable(_)) => return Err(away),
+            Err(gone @ ActionError::Gone) => return Err(gone),
+            Err(away @ ActionError::Unreachable(_)) => return Err(away),
             Err(why) => evidence.missing.push(format!("{name}: {why}")),
         }
     }
@@ -93,7 +93,7 @@ pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActError
 
 /// What came of one stream.
 #[derive(Debug)]
-struct Came {
+struct StreamTail {
     lines: Vec<String>,
     /// Of all its lines, kept or not.
     bytes: usize,
@@ -101,11 +101,11 @@ struct Came {
     cut: Option<String>,
 }
 
-fn too_late() -> ActError {
-    ActError::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
+fn too_late() -> ActionError {
+    ActionError::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
 }
 
-async fn within<T>(over: Over, call: impl Future<Output = Result<T, ActError>>) -> Result<T, ActError> {
+async fn within<T>(over: Over, call: impl Future<Output = Result<T, ActionError>>) -> Result<T, ActionError> {
     tokio::select! {
         biased;
         came = call => came,
@@ -113,7 +113,7 @@ async fn within<T>(over: Over, call: impl Future<Output = Result<T, ActError>>) 
     }
 }
 
-fn is_loud(came: &Result<Came, ActError>) -> bool {
+fn is_loud(came: &Result<StreamTail, ActionError>) -> bool {
     came.as_ref().is_ok_and(|came| came.bytes >= LOUD)
 }
 
@@ -122,10 +122,10 @@ async fn deeper(
     shared: &Shared,
     run: Run<'_>,
     stream: Stream,
-    came: Result<Came, ActError>,
+    came: Result<StreamTail, ActionError>,
     other_is_loud: bool,
     over: Over,
-) -> Result<Came, ActError> {
+) -> Result<StreamTail, ActionError> {
     let few = came
         .as_ref()
         .is_ok_and(|came| came.lines.len() < FEW && came.cut.is_none());
@@ -151,7 +151,7 @@ async fn lines(
     stream: Stream,
     tail: Option<u32>,
     over: Over,
-) -> Result<Came, ActError> {
+) -> Result<StreamTail, ActionError> {
     let since = run.since.map(|started| started - BEFORE_START);
     let query = LogQuery {
         tail,
@@ -165,10 +165,10 @@ async fn lines(
 
 /// The last of these lines, as far as they come in time; an error only where nothing came before it.
 async fn gather(
-    mut all: impl futures::Stream<Item = Result<LogLine, ActError>> + Unpin,
+    mut all: impl futures::Stream<Item = Result<LogLine, ActionError>> + Unpin,
     since: Option<Timestamp>,
     over: Over,
-) -> Result<Came, ActError> {
+) -> Result<StreamTail, ActionError> {
     let mut kept = std::collections::VecDeque::new();
     let (mut bytes, mut held) = (0, 0);
     let mut cut = None;
@@ -197,7 +197,7 @@ async fn gather(
             held -= kept.pop_front().map_or(0, |old: String| old.len());
         }
     }
-    Ok(Came {
+    Ok(StreamTail {
         lines: kept.into(),
         bytes,
         cut,
@@ -216,13 +216,13 @@ fn is_of_this_run(line: &str, since: Option<Timestamp>) -> bool {
 }
 
 /// What a container that still runs answers on its port, and under which names it can be found.
-async fn ask(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActError> {
+async fn ask(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActionError> {
     let Some(port) = run.port else {
         return Ok(BTreeMap::new());
     };
-    let held = ownership::look(shared, run.id.as_str())
+    let held = ownership::inspect(shared, run.id.as_str())
         .await?
-        .ok_or(ActError::Gone)?;
+        .ok_or(ActionError::Gone)?;
     let mut found = BTreeMap::new();
     for (network, at) in &held.container.networks {
         found.insert(
@@ -273,7 +273,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_came_before_a_log_was_cut_or_broke_is_kept() {
-        let broken = || Err(ActError::Unknown("reset".to_owned()));
+        let broken = || Err(ActionError::Unknown("reset".to_owned()));
         let slow =
             futures::stream::iter([Ok(line("one")), Ok(line("two"))]).chain(futures::stream::pending());
         let silent = futures::stream::pending();

@@ -2,7 +2,7 @@
 
 use argus_backend::ExecResult;
 use argus_core::ident::ContainerId;
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use futures::StreamExt;
 
@@ -18,7 +18,7 @@ pub(crate) async fn run(
     shared: &Shared,
     id: &ContainerId,
     command: &[String],
-) -> Result<ExecResult, ActError> {
+) -> Result<ExecResult, ActionError> {
     let client = shared.connection.client()?;
     let options = CreateExecOptions {
         attach_stdout: Some(true),
@@ -43,7 +43,7 @@ pub(crate) async fn run(
     let ended = call::within(Op::Exec, READ, client.inspect_exec(&created.id)).await?;
     let exit_code = ended
         .exit_code
-        .ok_or_else(|| ActError::Unknown("the engine knows no exit code".to_owned()))?;
+        .ok_or_else(|| ActionError::Unknown("the engine knows no exit code".to_owned()))?;
     Ok(ExecResult {
         exit_code,
         output: String::from_utf8_lossy(&kept).into_owned(),

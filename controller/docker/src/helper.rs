@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argus_core::desired::Build;
 use argus_core::ident::ContainerId;
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptions, ListContainersOptionsBuilder,
@@ -60,7 +60,11 @@ pub(crate) enum From<'a> {
 }
 
 /// What a command of our own image says on stdout.
-pub(crate) async fn ask(shared: &Shared, from: From<'_>, command: Vec<String>) -> Result<String, ActError> {
+pub(crate) async fn run(
+    shared: &Shared,
+    from: From<'_>,
+    command: Vec<String>,
+) -> Result<String, ActionError> {
     let mut made = shared.helpers.made.lock().await;
     let image = image(shared, &mut made).await?;
     sweep(shared).await?;
@@ -102,7 +106,7 @@ pub(crate) async fn ask(shared: &Shared, from: From<'_>, command: Vec<String>) -
 }
 
 /// What it says from its start to its end. It is listened to before it is started, for its log goes with it.
-async fn said(shared: &Shared, id: &str) -> Result<String, ActError> {
+async fn said(shared: &Shared, id: &str) -> Result<String, ActionError> {
     let client = shared.connection.client()?;
     let options = AttachContainerOptionsBuilder::default()
         .stream(true)
@@ -118,38 +122,41 @@ async fn said(shared: &Shared, id: &str) -> Result<String, ActError> {
         }
         Ok(())
     };
-    tokio::time::timeout(WRITE, all)
-        .await
-        .unwrap_or_else(|_| Err(ActError::TimedOut(format!("no end within {} s", WRITE.as_secs()))))?;
+    tokio::time::timeout(WRITE, all).await.unwrap_or_else(|_| {
+        Err(ActionError::TimedOut(format!(
+            "no end within {} s",
+            WRITE.as_secs()
+        )))
+    })?;
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 /// Our own image on this engine, built where it is not there.
-async fn image(shared: &Shared, made: &mut Option<Build>) -> Result<Build, ActError> {
+async fn image(shared: &Shared, made: &mut Option<Build>) -> Result<Build, ActionError> {
     if let Some(built) = made.as_ref()
         && is_there(shared, built).await?
     {
         return Ok(built.clone());
     }
     let own = shared.helpers.own_image.clone();
-    let own = own.ok_or_else(|| ActError::Rejected("helpers are disabled".to_owned()))?;
+    let own = own.ok_or_else(|| ActionError::Rejected("helpers are disabled".to_owned()))?;
     let how = tokio::task::spawn_blocking(move || own()).await;
-    let how = how.map_err(|error| ActError::Unknown(error.to_string()))?;
-    let how = how.map_err(|error| ActError::Rejected(format!("the image to look with: {error}")))?;
+    let how = how.map_err(|error| ActionError::Unknown(error.to_string()))?;
+    let how = how.map_err(|error| ActionError::Rejected(format!("the image to look with: {error}")))?;
     if !is_there(shared, &how).await? {
         build(shared, &how, &()).await?;
     }
     Ok(made.insert(how).clone())
 }
 
-async fn is_there(shared: &Shared, image: &Build) -> Result<bool, ActError> {
-    let labels = ownership::ask_image(shared, &image.tag).await?;
+async fn is_there(shared: &Shared, image: &Build) -> Result<bool, ActionError> {
+    let labels = ownership::inspect_image(shared, &image.tag).await?;
     let digest = labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST));
     Ok(digest.is_some_and(|digest| digest == image.digest.as_str()))
 }
 
 /// Removes helpers that a dead run left.
-async fn sweep(shared: &Shared) -> Result<(), ActError> {
+async fn sweep(shared: &Shared) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let ours = HashMap::from([("label", vec![LABEL])]);
     let options = ListContainersOptionsBuilder::default()
@@ -167,7 +174,7 @@ async fn sweep(shared: &Shared) -> Result<(), ActError> {
     Ok(())
 }
 
-async fn remove(shared: &Shared, id: &str) -> Result<(), ActError> {
+async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let options = RemoveContainerOptionsBuilder::default()
         .force(true)

@@ -3,6 +3,6 @@
 pub(crate) mod build;
 pub(crate) mod context;
 mod credentials;
-mod ignored;
+mod dockerignore;
 mod layers;
 pub(crate) mod pull;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use argus_core::ident::{ContainerId, HostPort, NetworkId, Protocol};
 use argus_core::observed::{
-    Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, Facts, Network, Volume,
+    Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo, Network,
+    Volume,
 };
 use argus_core::time::Timestamp;
 use bollard::models;
@@ -38,7 +39,7 @@ pub(crate) fn listed(summary: models::ContainerSummary) -> Option<Listed> {
                 .map_or(ContainerState::Created, |state| state_of(state.as_ref())),
             created_at: Timestamp(summary.created.unwrap_or(0).saturating_mul(1000)),
             networks: attachments(networks),
-            facts: None,
+            inspect: None,
             stopped_by_other: None,
             oom_at: None,
         },
@@ -61,7 +62,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         .stop_timeout
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map(Duration::from_secs);
-    let facts = Facts {
+    let facts = InspectInfo {
         started_at: moment(state.started_at.as_deref()),
         finished_at: moment(state.finished_at.as_deref()),
         exit_code: state.exit_code.unwrap_or(0),
@@ -81,7 +82,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         state: status,
         created_at: Timestamp(created - created.rem_euclid(1000)),
         networks: attachments(found.network_settings.and_then(|settings| settings.networks)),
-        facts: Some(facts),
+        inspect: Some(facts),
         stopped_by_other: None,
         oom_at: None,
     })

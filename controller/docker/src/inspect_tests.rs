@@ -23,7 +23,7 @@ fn a_list_entry_has_everything_but_facts() {
     );
     assert_eq!(container.created_at, Timestamp(1_700_000_000_000));
     assert_eq!(container.state, ContainerState::Running);
-    assert_eq!(container.facts, None);
+    assert_eq!(container.inspect, None);
     assert_eq!(
         container.networks["net"].network.as_ref().unwrap().as_str(),
         id('b')
@@ -55,7 +55,7 @@ fn an_inspect_shows_the_facts_and_the_same_time_of_creation() {
         "NetworkSettings": {"Networks": {"net": {"NetworkID": id('b'), "Aliases": ["web", "aaaaaaaaaaaa"]}}},
     }));
     let container = inspected(found.unwrap()).unwrap();
-    let facts = container.facts.unwrap();
+    let facts = container.inspect.unwrap();
     assert_eq!(container.created_at, Timestamp(1_700_000_000_000));
     assert_eq!(container.state, ContainerState::Exited);
     assert_eq!(container.networks["net"].aliases, ["web", "aaaaaaaaaaaa"]);
@@ -102,11 +102,11 @@ fn that_there_is_no_limit_is_known_only_of_an_engine_that_keeps_limits() {
         let found = json!({"Id": id('a'), "HostConfig": {"PidsLimit": limit}});
         inspected(serde_json::from_value(found).unwrap()).unwrap()
     };
-    let limits = crate::limits::Limits::default();
-    let seen = |limits: &crate::limits::Limits, limit| {
+    let limits = crate::effective_limits::EffectiveLimits::default();
+    let seen = |limits: &crate::effective_limits::EffectiveLimits, limit| {
         let mut container = unlimited(limit);
         limits.complete(&mut container);
-        container.facts.unwrap().config.pids_limit
+        container.inspect.unwrap().config.pids_limit
     };
     for limit in [json!(null), json!(0), json!(-1)] {
         assert_eq!(seen(&limits, limit), None);
@@ -133,7 +133,7 @@ fn an_empty_document_is_harmless() {
         ..Default::default()
     };
     let container = inspected(bare).unwrap();
-    assert_eq!(container.facts.unwrap().config.restart_policy, "no");
+    assert_eq!(container.inspect.unwrap().config.restart_policy, "no");
     let health = models::Health {
         status: Some(models::HealthStatusEnum::NONE),
         ..Default::default()

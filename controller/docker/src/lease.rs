@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use argus_core::ident::{EnvName, ResourceName};
 use argus_core::labels::{CONTROLLER, LEASE};
-use argus_core::lease::{Lease, Note};
-use argus_core::outcome::ActError;
+use argus_core::lease::{ControllerLease, LeaseSpec};
+use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 use bollard::models::{Volume, VolumeCreateRequest};
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
@@ -36,12 +36,12 @@ const SWEPT_AFTER: u32 = 10;
 
 /// When known leases were written, by our clock.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct RenewalCache {
     renewed: Mutex<BTreeMap<String, Timestamp>>,
 }
 
 /// All leases that can be read; a volume that only looks like one is none.
-pub(crate) async fn all(shared: &Shared) -> Result<Vec<Lease>, ActError> {
+pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
     let filters = HashMap::from([("label", vec![LEASE])]);
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
@@ -62,7 +62,7 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<Lease>, ActError> {
         known.retain(|name, _| names.contains(name.as_str()));
         known.clone()
     };
-    let is_new = |lease: &&Lease| !known.contains_key(&lease.name);
+    let is_new = |lease: &&ControllerLease| !known.contains_key(&lease.name);
     let ahead = match found.iter().find(is_new) {
         Some(_) => ahead(shared).await?,
         None => 0,
@@ -77,13 +77,13 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<Lease>, ActError> {
         .map(|lease| {
             let by_our_clock = Timestamp(lease.made_at.0.saturating_sub(ahead));
             let renewed_at = *renewed.entry(lease.name.clone()).or_insert(by_our_clock);
-            Lease { renewed_at, ..lease }
+            ControllerLease { renewed_at, ..lease }
         })
         .collect())
 }
 
 /// How far the engine's clock is ahead of ours, in milliseconds.
-async fn ahead(shared: &Shared) -> Result<i64, ActError> {
+async fn ahead(shared: &Shared) -> Result<i64, ActionError> {
     let client = shared.connection.client()?;
     let before = (shared.now)();
     let info = call::within(Op::About, READ, client.info()).await?;
@@ -96,7 +96,7 @@ async fn ahead(shared: &Shared) -> Result<i64, ActError> {
 }
 
 /// Writes the next lease, reads all, and sweeps.
-pub(crate) async fn renew(shared: &Shared, note: &Note) -> Result<Vec<Lease>, ActError> {
+pub(crate) async fn renew(shared: &Shared, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
     let name = format!("{PREFIX}{}-{:013}", note.run, (shared.now)().0);
     let request = VolumeCreateRequest {
@@ -108,10 +108,10 @@ pub(crate) async fn renew(shared: &Shared, note: &Note) -> Result<Vec<Lease>, Ac
     call::within(Op::CreateVolume, WRITE, client.create_volume(request)).await?;
     let mut found = all(shared).await?;
     let now = (shared.now)();
-    let stale = |lease: &Lease| {
-        let dead: Duration = lease.note.ttl * SWEPT_AFTER;
-        let older = lease.note.run == note.run && lease.name < name;
-        let before = lease.note.run != note.run && lease.note.place == note.place;
+    let stale = |lease: &ControllerLease| {
+        let dead: Duration = lease.spec.ttl * SWEPT_AFTER;
+        let older = lease.spec.run == note.run && lease.name < name;
+        let before = lease.spec.run != note.run && lease.spec.place == note.place;
         older || before || now.since(lease.renewed_at) >= dead
     };
     for lease in found.iter().filter(|lease| stale(lease)) {
@@ -125,18 +125,18 @@ pub(crate) async fn renew(shared: &Shared, note: &Note) -> Result<Vec<Lease>, Ac
 }
 
 /// Removes every lease of a run.
-pub(crate) async fn release(shared: &Shared, run: &str) -> Result<(), ActError> {
+pub(crate) async fn release(shared: &Shared, run: &str) -> Result<(), ActionError> {
     for lease in all(shared)
         .await?
         .into_iter()
-        .filter(|lease| lease.note.run == run)
+        .filter(|lease| lease.spec.run == run)
     {
         remove(shared, &lease.name).await?;
     }
     Ok(())
 }
 
-async fn remove(shared: &Shared, name: &str) -> Result<(), ActError> {
+async fn remove(shared: &Shared, name: &str) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let options = RemoveVolumeOptionsBuilder::default().build();
     match call::raw(Op::RemoveVolume, WRITE, client.remove_volume(name, Some(options))).await {
@@ -146,7 +146,7 @@ async fn remove(shared: &Shared, name: &str) -> Result<(), ActError> {
     }
 }
 
-fn written(note: &Note) -> HashMap<String, String> {
+fn written(note: &LeaseSpec) -> HashMap<String, String> {
     let claim = |(env, since): (&EnvName, &Option<Timestamp>)| match since {
         Some(since) => format!("{env}@{}", since.0 / 1000),
         None => env.to_string(),
@@ -166,7 +166,7 @@ fn written(note: &Note) -> HashMap<String, String> {
     .into()
 }
 
-fn read(volume: Volume) -> Option<Lease> {
+fn read(volume: Volume) -> Option<ControllerLease> {
     // Its name goes into a URL when it is removed.
     ResourceName::new(volume.name.clone()).ok()?;
     let told = |key: &str| volume.labels.get(key).cloned();
@@ -181,8 +181,8 @@ fn read(volume: Volume) -> Option<Lease> {
         };
         Some((EnvName::new(env).ok()?, since))
     };
-    Some(Lease {
-        note: Note {
+    Some(ControllerLease {
+        spec: LeaseSpec {
             controller: told(CONTROLLER)?,
             run: told(LEASE).filter(|run| !run.is_empty())?,
             place: told(PLACE)?,
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_what_is_no_lease_is_not_read() {
         let env = |name| EnvName::new(name).unwrap();
-        let note = Note {
+        let note = LeaseSpec {
             controller: "c".into(),
             run: "r".into(),
             place: "p".into(),
@@ -226,7 +226,7 @@ mod tests {
             ..Default::default()
         };
         let lease = read(volume(written(&note))).unwrap();
-        assert_eq!(lease.note, note);
+        assert_eq!(lease.spec, note);
         assert_eq!(lease.made_at.to_string(), "2026-11-21T15:04:14.000Z");
         for key in written(&note)
             .keys()

@@ -3,45 +3,45 @@
 //! It decides nothing. [`watch`](Docker) reports what is there; `act` carries out exactly one call and says what
 //! came of it. Nothing is changed whose owner was not made sure of.
 
-mod about;
-mod act;
+mod action;
 mod call;
 mod connect;
 mod create;
-mod dirty;
+mod effective_limits;
 mod error;
 mod evidence;
 mod exec;
-mod grip;
 mod helper;
+mod host_facts;
 mod image;
+mod in_flight;
+mod info;
 mod inspect;
 mod lease;
-mod limits;
 mod links;
 mod listeners;
 mod logs;
+mod memory_peaks;
 mod own_stops;
 mod ownership;
-mod peaks;
-mod raw;
-mod reclaim;
-mod survey;
+mod prune;
+mod raw_http;
 mod watch;
+mod work_queue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::{About, Backend, ExecResult, LogLine, LogQuery, NO_PROGRESS, Progress};
-use argus_core::connectivity::{Aim, Seen};
+use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, NO_PROGRESS, Progress};
+use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::{ContainerId, HostPort};
-use argus_core::lease::{Lease, Note};
-use argus_core::observed::Sighting;
-use argus_core::outcome::{ActError, Done, PortOwner};
-use argus_core::plan::Act;
-use argus_core::preflight::Ground;
-use argus_core::reclaim::BuiltImage;
+use argus_core::lease::{ControllerLease, LeaseSpec};
+use argus_core::observed::WatchEvent;
+use argus_core::outcome::{ActionError, Done, PortOwner};
+use argus_core::plan::Action;
+use argus_core::preflight::HostFacts;
+use argus_core::prune::BuiltImage;
 use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -52,12 +52,12 @@ pub use helper::OwnImage;
 pub use image::context::digest as context_digest;
 
 use connect::Connection;
-use grip::Grip;
+use effective_limits::EffectiveLimits;
 use helper::Helpers;
-use limits::Limits;
+use in_flight::InFlightCalls;
+use memory_peaks::MemoryPeaks;
 use own_stops::OwnStops;
-use ownership::{ImageLabels, Own};
-use peaks::Peaks;
+use ownership::{ImageLabels, OwnedIds};
 
 /// A log filter that keeps the client below the level at which it prints request bodies.
 pub const QUIET_LOG: &str = "bollard=info";
@@ -73,7 +73,7 @@ pub struct Docker {
 
 /// Who holds host ports.
 #[derive(Debug, Clone, Default)]
-pub struct Holders {
+pub struct PortHolders {
     /// Those that are held.
     pub holders: BTreeMap<HostPort, PortOwner>,
     /// What is not in there is free; else it may be held by something that is no container.
@@ -84,18 +84,18 @@ pub struct Holders {
 pub(crate) struct Shared {
     pub(crate) connection: Connection,
     pub(crate) now: Clock,
-    pub(crate) look_again: Notify,
+    pub(crate) relist: Notify,
     pub(crate) reconnect: Notify,
     pub(crate) own_stops: OwnStops,
-    pub(crate) grip: Grip,
-    pub(crate) own: Own,
-    pub(crate) peaks: Peaks,
+    pub(crate) in_flight: InFlightCalls,
+    pub(crate) owned_ids: OwnedIds,
+    pub(crate) peaks: MemoryPeaks,
     pub(crate) image_labels: ImageLabels,
-    pub(crate) leases: lease::Known,
+    pub(crate) leases: lease::RenewalCache,
     pub(crate) helpers: Helpers,
     /// A pull or a build without progress for as long is given up.
     pub(crate) no_progress: Duration,
-    pub(crate) limits: Limits,
+    pub(crate) limits: EffectiveLimits,
 }
 
 impl Docker {
@@ -116,17 +116,17 @@ impl Docker {
             shared: Arc::new(Shared {
                 connection: Connection::new(endpoint),
                 now,
-                look_again: Notify::new(),
+                relist: Notify::new(),
                 reconnect: Notify::new(),
                 own_stops: OwnStops::default(),
-                grip: Grip::default(),
-                own: Own::default(),
-                peaks: Peaks::default(),
+                in_flight: InFlightCalls::default(),
+                owned_ids: OwnedIds::default(),
+                peaks: MemoryPeaks::default(),
                 image_labels: ImageLabels::default(),
-                leases: lease::Known::default(),
+                leases: lease::RenewalCache::default(),
                 helpers: Helpers::new(own_image),
                 no_progress,
-                limits: Limits::default(),
+                limits: EffectiveLimits::default(),
             }),
         }
     }
@@ -137,48 +137,48 @@ impl Docker {
     }
 
     /// Whether the engine answers a ping within two seconds.
-    pub async fn ping(&self) -> Result<(), ActError> {
+    pub async fn ping(&self) -> Result<(), ActionError> {
         call::ping(&self.shared).await
     }
 
     /// All images on the engine that Argus built.
-    pub async fn built_images(&self) -> Result<Vec<BuiltImage>, ActError> {
-        reclaim::built(&self.shared).await
+    pub async fn built_images(&self) -> Result<Vec<BuiltImage>, ActionError> {
+        prune::built(&self.shared).await
     }
 
     /// Removes an image that Argus built, by id; one that is gone is success.
-    pub async fn remove_image(&self, id: &str) -> Result<(), ActError> {
-        reclaim::remove(&self.shared, id).await
+    pub async fn remove_image(&self, id: &str) -> Result<(), ActionError> {
+        prune::remove(&self.shared, id).await
     }
 
     /// Bytes of the builder's cache that nothing uses at present.
-    pub async fn build_cache(&self) -> Result<u64, ActError> {
-        reclaim::build_cache(&self.shared).await
+    pub async fn build_cache(&self) -> Result<u64, ActionError> {
+        prune::build_cache(&self.shared).await
     }
 
     /// Empties the builder's cache of what nothing uses; the bytes that came back.
-    pub async fn prune_build_cache(&self) -> Result<u64, ActError> {
-        reclaim::prune_build_cache(&self.shared).await
+    pub async fn prune_build_cache(&self) -> Result<u64, ActionError> {
+        prune::prune_build_cache(&self.shared).await
     }
 
     /// Freezes a container of ours. No plan ever wants that: it is a trouble that a selftest makes.
-    pub async fn pause(&self, id: &ContainerId) -> Result<Done, ActError> {
-        act::pause(&self.shared, id).await
+    pub async fn pause(&self, id: &ContainerId) -> Result<Done, ActionError> {
+        action::pause(&self.shared, id).await
     }
 
     /// Whether the engine has an image under this reference.
-    pub async fn has_image(&self, reference: &str) -> Result<bool, ActError> {
-        Ok(ownership::ask_image(&self.shared, reference).await?.is_some())
+    pub async fn has_image(&self, reference: &str) -> Result<bool, ActionError> {
+        Ok(ownership::inspect_image(&self.shared, reference).await?.is_some())
     }
 
     /// Who holds these host ports, as far as it can be seen from here.
-    pub async fn port_holders(&self, ports: &BTreeSet<HostPort>) -> Holders {
+    pub async fn port_holders(&self, ports: &BTreeSet<HostPort>) -> PortHolders {
         let seen = listeners::look(&self.shared, None).await;
         let busy = seen.busy();
         let holders = ports
             .intersection(&busy)
             .filter_map(|port| Some((*port, seen.owner(*port)?)));
-        Holders {
+        PortHolders {
             holders: holders.collect(),
             complete: seen.complete(),
         }
@@ -199,13 +199,13 @@ impl std::fmt::Debug for Docker {
 }
 
 impl Backend for Docker {
-    fn watch(&self) -> BoxStream<'static, Sighting> {
-        watch::sightings(self.shared.clone()).boxed()
+    fn watch(&self) -> BoxStream<'static, WatchEvent> {
+        watch::events(self.shared.clone()).boxed()
     }
 
-    fn look_again(&self) {
+    fn request_relist(&self) {
         // A permit is kept until somebody waits for it, and many permits are one.
-        self.shared.look_again.notify_one();
+        self.shared.relist.notify_one();
     }
 
     fn reconnect(&self) {
@@ -213,39 +213,43 @@ impl Backend for Docker {
         self.shared.reconnect.notify_waiters();
     }
 
-    async fn act(&self, act: &Act, progress: &dyn Progress) -> Result<Done, ActError> {
-        act::carry_out(&self.shared, act, progress).await
+    async fn execute(&self, execute: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
+        action::carry_out(&self.shared, execute, progress).await
     }
 
-    fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>> {
+    fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
         logs::lines(&self.shared, id, &query)
     }
 
-    async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActError> {
+    async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActionError> {
         exec::run(&self.shared, id, command).await
     }
 
-    async fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
-        Box::pin(links::look(&self.shared, source, aims)).await
+    async fn check_links(
+        &self,
+        source: &ContainerId,
+        aims: &[Target],
+    ) -> Result<Vec<TargetResult>, ActionError> {
+        Box::pin(links::check(&self.shared, source, aims)).await
     }
 
-    async fn leases(&self) -> Result<Vec<Lease>, ActError> {
+    async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {
         lease::all(&self.shared).await
     }
 
-    async fn renew_lease(&self, note: &Note) -> Result<Vec<Lease>, ActError> {
+    async fn renew_lease(&self, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
         lease::renew(&self.shared, note).await
     }
 
-    async fn release_lease(&self, run: &str) -> Result<(), ActError> {
+    async fn release_lease(&self, run: &str) -> Result<(), ActionError> {
         lease::release(&self.shared, run).await
     }
 
-    async fn survey(&self) -> Ground {
-        Box::pin(survey::take(&self.shared)).await
+    async fn host_facts(&self) -> HostFacts {
+        Box::pin(host_facts::take(&self.shared)).await
     }
 
-    async fn about(&self) -> Result<About, ActError> {
-        about::ask(&self.shared).await
+    async fn info(&self) -> Result<EngineInfo, ActionError> {
+        info::ask(&self.shared).await
     }
 }

@@ -1,24 +1,28 @@
 //! Whom a container reaches, seen by a helper in its network.
 
-use argus_core::connectivity::{Aim, Seen};
+use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 
 use crate::Shared;
 use crate::helper::{self, From};
 
 /// One answer an aim, in their order.
-pub(crate) async fn look(shared: &Shared, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
-    let target = |aim: &Aim| match aim.port {
+pub(crate) async fn check(
+    shared: &Shared,
+    source: &ContainerId,
+    aims: &[Target],
+) -> Result<Vec<TargetResult>, ActionError> {
+    let target = |aim: &Target| match aim.port {
         Some(port) => format!("{}:{port}", aim.host),
         None => aim.host.clone(),
     };
     let command = ["probe", "links"].map(str::to_owned);
     let command = command.into_iter().chain(aims.iter().map(target)).collect();
-    let said = helper::ask(shared, From::Container(source), command).await?;
-    match serde_json::from_str::<Vec<Seen>>(&said) {
+    let said = helper::run(shared, From::Container(source), command).await?;
+    match serde_json::from_str::<Vec<TargetResult>>(&said) {
         Ok(seen) if seen.len() == aims.len() => Ok(seen),
-        Ok(_) | Err(_) => Err(ActError::Unknown(format!(
+        Ok(_) | Err(_) => Err(ActionError::Unknown(format!(
             "a helper said nothing of use: `{}`",
             said.chars().take(200).collect::<String>()
         ))),

@@ -15,18 +15,18 @@ use crate::call::{self, READ};
 use crate::connect::Endpoint;
 use crate::error::Op;
 use crate::inspect;
-use sockets::Holder;
+use sockets::SocketOwner;
 
 /// What one look at the ports showed.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ListenerSnapshot {
     /// Published by running containers.
     published: BTreeMap<HostPort, PortOwner>,
     /// Sockets of the engine's network namespace; `None` where they cannot be seen.
-    sockets: Option<BTreeMap<HostPort, Holder>>,
+    sockets: Option<BTreeMap<HostPort, SocketOwner>>,
 }
 
-impl Seen {
+impl ListenerSnapshot {
     /// Every port that is taken.
     pub(crate) fn busy(&self) -> BTreeSet<HostPort> {
         let sockets = self.sockets.iter().flat_map(BTreeMap::keys);
@@ -45,18 +45,18 @@ impl Seen {
         }
         Some(match self.sockets.as_ref()?.get(&port)? {
             // A proxy for a container that does not publish the port any more, or the engine itself.
-            Holder::Process { command, .. } if is_proxy(command) => PortOwner::StaleAllocation,
-            Holder::Process { pid, command } => PortOwner::Process {
+            SocketOwner::Process { command, .. } if is_proxy(command) => PortOwner::StaleAllocation,
+            SocketOwner::Process { pid, command } => PortOwner::Process {
                 pid: *pid,
                 command: command.clone(),
             },
-            Holder::Hidden => PortOwner::Unknown,
+            SocketOwner::Hidden => PortOwner::Unknown,
         })
     }
 }
 
 /// Looks at containers and sockets. `but` is a container of which it is known that it holds nothing.
-pub(crate) async fn look(shared: &Shared, but: Option<&ContainerId>) -> Seen {
+pub(crate) async fn look(shared: &Shared, but: Option<&ContainerId>) -> ListenerSnapshot {
     let published = published(shared, but).await;
     let socket = match shared.connection.endpoint() {
         Endpoint::Unix(path) => Some(path.clone()),
@@ -70,7 +70,7 @@ pub(crate) async fn look(shared: &Shared, but: Option<&ContainerId>) -> Seen {
             .flatten(),
         None => None,
     };
-    Seen { published, sockets }
+    ListenerSnapshot { published, sockets }
 }
 
 async fn published(shared: &Shared, but: Option<&ContainerId>) -> BTreeMap<HostPort, PortOwner> {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_owner_is_named_as_far_as_it_can_be_found() {
-        let process = |command: &str| Holder::Process {
+        let process = |command: &str| SocketOwner::Process {
             pid: 7,
             command: command.to_owned(),
         };
@@ -149,13 +149,13 @@ mod tests {
             name: "db".into(),
             id: "abc".into(),
         };
-        let seen = Seen {
+        let seen = ListenerSnapshot {
             published: BTreeMap::from([(tcp(1), container.clone())]),
             sockets: Some(BTreeMap::from([
                 (tcp(1), process("/usr/bin/docker-proxy -proto tcp")),
                 (tcp(2), process("/usr/sbin/docker-proxy -proto tcp")),
                 (tcp(3), process("python3 -m http.server")),
-                (tcp(4), Holder::Hidden),
+                (tcp(4), SocketOwner::Hidden),
             ])),
         };
         assert_eq!(seen.owner(tcp(1)), Some(container));

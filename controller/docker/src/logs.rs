@@ -4,7 +4,7 @@ mod lines;
 
 use argus_backend::{LogLine, LogQuery, Stream};
 use argus_core::ident::ContainerId;
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
@@ -22,7 +22,7 @@ pub(crate) fn lines(
     shared: &Shared,
     id: &ContainerId,
     query: &LogQuery,
-) -> BoxStream<'static, Result<LogLine, ActError>> {
+) -> BoxStream<'static, Result<LogLine, ActionError>> {
     let client = match shared.connection.client() {
         Ok(client) => client,
         Err(unreachable) => return stream::once(async { Err(unreachable) }).boxed(),
@@ -61,13 +61,13 @@ fn whole_seconds(at: Timestamp) -> i32 {
 
 struct Reader {
     /// `None` after its end.
-    parts: Option<BoxStream<'static, Result<LogOutput, ActError>>>,
+    parts: Option<BoxStream<'static, Result<LogOutput, ActionError>>>,
     lines: Lines,
     patient: bool,
 }
 
 impl Reader {
-    async fn next(&mut self) -> Option<Result<LogLine, ActError>> {
+    async fn next(&mut self) -> Option<Result<LogLine, ActionError>> {
         loop {
             if let Some(line) = self.lines.take() {
                 return Some(Ok(line));
@@ -78,7 +78,7 @@ impl Reader {
             } else {
                 match tokio::time::timeout(WRITE, parts.next()).await {
                     Ok(part) => part,
-                    Err(_) => Some(Err(ActError::TimedOut(format!(
+                    Err(_) => Some(Err(ActionError::TimedOut(format!(
                         "no log within {} s",
                         WRITE.as_secs()
                     )))),
@@ -104,7 +104,7 @@ impl Reader {
     }
 }
 
-fn sorted(failure: &Error) -> ActError {
+fn sorted(failure: &Error) -> ActionError {
     match failure {
         Error::DockerResponseServerError { status_code, message } => {
             error::answered(Op::Logs, *status_code, message)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::labels::{MANAGED, Owner};
 use argus_core::observed::Container;
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 use bollard::models;
 
 use crate::Shared;
@@ -32,13 +32,13 @@ pub(crate) struct ImageLabels {
 /// Containers that were made here, or looked at and found ours. An engine never gives an id twice and never changes a
 /// label, so what was found once stays true.
 #[derive(Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct OwnedIds {
     ids: Mutex<HashSet<ContainerId>>,
     /// Looked at, and found to have our labels from their images only.
     inherited: Mutex<HashSet<ContainerId>>,
 }
 
-impl Own {
+impl OwnedIds {
     /// It is ours.
     pub(crate) fn learn(&self, id: &ContainerId) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ impl Own {
     }
 
     /// Its labels came with its image: whatever they say, it is not ours.
-    pub(crate) fn only_inherits(&self, id: &ContainerId) -> bool {
+    pub(crate) fn labels_inherited(&self, id: &ContainerId) -> bool {
         let inherited = self.inherited.lock().unwrap_or_else(PoisonError::into_inner);
         inherited.contains(id)
     }
@@ -72,13 +72,13 @@ impl Own {
 
 /// A container that was just looked at, and its image's id.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Inspected {
     pub(crate) container: Container,
     pub(crate) image_id: String,
 }
 
 /// Looks at a container by id or name; `None` when there is none.
-pub(crate) async fn look(shared: &Shared, name_or_id: &str) -> Result<Option<Held>, ActError> {
+pub(crate) async fn inspect(shared: &Shared, name_or_id: &str) -> Result<Option<Inspected>, ActionError> {
     let client = shared.connection.client()?;
     let call = client.inspect_container(name_or_id, None);
     let found = match call::raw(Op::Inspect, READ, call).await {
@@ -87,39 +87,48 @@ pub(crate) async fn look(shared: &Shared, name_or_id: &str) -> Result<Option<Hel
         Err(refusal) => return Err(nothing_done(refusal)),
     };
     let image_id = found.image.clone().unwrap_or_default();
-    Ok(inspect::inspected(found).map(|container| Held { container, image_id }))
+    Ok(inspect::inspected(found).map(|container| Inspected { container, image_id }))
 }
 
 /// Makes sure that a container may be changed; one that was made sure of before is not looked at again.
 ///
 /// [`ActError::Gone`] when a look was needed and found nothing.
-pub(crate) async fn sure(shared: &Shared, id: &ContainerId) -> Result<(), ActError> {
-    if shared.own.knows(id) {
+pub(crate) async fn ensure_owned(shared: &Shared, id: &ContainerId) -> Result<(), ActionError> {
+    if shared.owned_ids.knows(id) {
         return Ok(());
     }
-    own_container(shared, id).await?.map(drop).ok_or(ActError::Gone)
+    own_container(shared, id)
+        .await?
+        .map(drop)
+        .ok_or(ActionError::Gone)
 }
 
 /// Looks at a container that may be changed: it carries our labels, and not only because its image does.
 ///
 /// `None` when it is gone, [`ActError::NotOurs`] when it is not ours.
-pub(crate) async fn own_container(shared: &Shared, id: &ContainerId) -> Result<Option<Held>, ActError> {
-    let Some(held) = look(shared, id.as_str()).await? else {
+pub(crate) async fn own_container(
+    shared: &Shared,
+    id: &ContainerId,
+) -> Result<Option<Inspected>, ActionError> {
+    let Some(held) = inspect(shared, id.as_str()).await? else {
         return Ok(None);
     };
-    match whose(shared, &held).await? {
+    match owner_of(shared, &held).await? {
         Some(_) => {
-            shared.own.learn(id);
+            shared.owned_ids.learn(id);
             Ok(Some(held))
         }
-        None => Err(ActError::NotOurs(format!("container `{}`", held.container.name))),
+        None => Err(ActionError::NotOurs(format!(
+            "container `{}`",
+            held.container.name
+        ))),
     }
 }
 
 /// Whether a container that was looked at has our labels from its image only. What cannot be told now reads as ours, and
 /// is told before anything is done to it.
-pub(crate) async fn only_inherits(shared: &Shared, container: &Container, image_id: &str) -> bool {
-    if shared.own.knows(&container.id) || !container.labels.contains_key(MANAGED) {
+pub(crate) async fn labels_inherited(shared: &Shared, container: &Container, image_id: &str) -> bool {
+    if shared.owned_ids.knows(&container.id) || !container.labels.contains_key(MANAGED) {
         return false;
     }
     let Ok(image) = image_labels(shared, image_id).await else {
@@ -127,13 +136,13 @@ pub(crate) async fn only_inherits(shared: &Shared, container: &Container, image_
     };
     let inherits = is_inherited(&container.labels, &image);
     if inherits {
-        shared.own.learn_inherited(&container.id);
+        shared.owned_ids.learn_inherited(&container.id);
     }
     inherits
 }
 
 /// Who owns a container that was looked at; `None` for one that Argus did not make.
-pub(crate) async fn whose(shared: &Shared, held: &Held) -> Result<Option<Owner>, ActError> {
+pub(crate) async fn owner_of(shared: &Shared, held: &Inspected) -> Result<Option<Owner>, ActionError> {
     let Some(owner) = held.container.owner() else {
         return Ok(None);
     };
@@ -145,13 +154,13 @@ pub(crate) async fn whose(shared: &Shared, held: &Held) -> Result<Option<Owner>,
 pub(crate) async fn own_network(
     shared: &Shared,
     id: &NetworkId,
-) -> Result<Option<models::NetworkInspect>, ActError> {
-    let Some(found) = look_at_network(shared, id.as_str()).await? else {
+) -> Result<Option<models::NetworkInspect>, ActionError> {
+    let Some(found) = inspect_network(shared, id.as_str()).await? else {
         return Ok(None);
     };
     match Owner::read(&inspect::sorted(found.labels.clone())) {
         Some(_) => Ok(Some(found)),
-        None => Err(ActError::NotOurs(format!(
+        None => Err(ActionError::NotOurs(format!(
             "network `{}`",
             found.name.as_deref().unwrap_or_default()
         ))),
@@ -159,10 +168,10 @@ pub(crate) async fn own_network(
 }
 
 /// Looks at a network by id or name; `None` when there is none.
-pub(crate) async fn look_at_network(
+pub(crate) async fn inspect_network(
     shared: &Shared,
     name_or_id: &str,
-) -> Result<Option<models::NetworkInspect>, ActError> {
+) -> Result<Option<models::NetworkInspect>, ActionError> {
     let client = shared.connection.client()?;
     match call::raw(Op::Inspect, READ, client.inspect_network(name_or_id, None)).await {
         Ok(found) => Ok(Some(found)),
@@ -175,7 +184,7 @@ pub(crate) async fn look_at_network(
 pub(crate) async fn image_labels(
     shared: &Shared,
     id: &str,
-) -> Result<Arc<BTreeMap<String, String>>, ActError> {
+) -> Result<Arc<BTreeMap<String, String>>, ActionError> {
     if id.is_empty() {
         return Ok(Arc::default());
     }
@@ -190,7 +199,7 @@ pub(crate) async fn image_labels(
     if let Some(labels) = known(&shared.image_labels) {
         return Ok(labels);
     }
-    let Some(labels) = ask_image(shared, id).await? else {
+    let Some(labels) = inspect_image(shared, id).await? else {
         return Ok(Arc::default());
     };
     let labels = Arc::new(labels);
@@ -207,10 +216,10 @@ pub(crate) async fn image_labels(
 }
 
 /// The labels of an image by reference or id; `None` when the engine does not have it.
-pub(crate) async fn ask_image(
+pub(crate) async fn inspect_image(
     shared: &Shared,
     reference: &str,
-) -> Result<Option<BTreeMap<String, String>>, ActError> {
+) -> Result<Option<BTreeMap<String, String>>, ActionError> {
     safe_reference(reference)?;
     let client = shared.connection.client()?;
     match call::raw(Op::Inspect, READ, client.inspect_image(reference)).await {
@@ -223,13 +232,13 @@ pub(crate) async fn ask_image(
 }
 
 /// The client puts names into the URL as they are: only what an image reference may hold gets there.
-pub(crate) fn safe_reference(reference: &str) -> Result<(), ActError> {
+pub(crate) fn safe_reference(reference: &str) -> Result<(), ActionError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@' | '+');
     let begins = reference.starts_with(|c: char| c.is_ascii_alphanumeric());
     if begins && reference.len() <= 512 && reference.chars().all(allowed) && !reference.contains("..") {
         return Ok(());
     }
-    Err(ActError::Rejected(format!(
+    Err(ActionError::Rejected(format!(
         "`{}` is no image reference",
         reference.chars().take(80).collect::<String>()
     )))
@@ -244,10 +253,10 @@ fn is_inherited(labels: &BTreeMap<String, String>, image: &BTreeMap<String, Stri
 }
 
 /// A look that fails has changed nothing, so its outcome is not unknown.
-fn nothing_done(refusal: Refusal) -> ActError {
+fn nothing_done(refusal: Refusal) -> ActionError {
     match refusal.into_error(Op::Inspect) {
-        ActError::Unknown(why) | ActError::TimedOut(why) | ActError::ConnectionLost(why) => {
-            ActError::Unreachable(why)
+        ActionError::Unknown(why) | ActionError::TimedOut(why) | ActionError::ConnectionLost(why) => {
+            ActionError::Unreachable(why)
         }
         other => other,
     }

@@ -4,26 +4,26 @@
 //! the events: an event costs a mark in a set, no call is awaited in between, and looks, lists and events go on side by
 //! side. What is ready to be handed out waits in a queue that one list bounds.
 
-mod doubt;
+mod delay_queue;
 mod events;
-mod known;
-mod linger;
-mod look;
+mod last_seen;
 mod pace;
+mod queries;
 mod session;
+mod stall_detector;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::backoff::{Growth, delay, jittered};
-use argus_core::observed::Sighting;
+use argus_core::observed::WatchEvent;
 use argus_core::time::Timestamp;
 use futures::{Stream, stream};
 
 use crate::Shared;
-use known::Known;
-use session::{Lost, Session};
+use last_seen::LastSeen;
+use session::{Session, SessionError};
 
 /// Most losses are a restart of the engine or a cut line: look once at once.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -35,11 +35,11 @@ const WORKED: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(250);
 
 /// The endless stream behind `Backend::watch`.
-pub(crate) fn sightings(shared: Arc<Shared>) -> impl Stream<Item = Sighting> + Send + 'static {
+pub(crate) fn events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Send + 'static {
     let watcher = Watcher {
         shared,
         queue: VecDeque::new(),
-        known: Known::default(),
+        known: LastSeen::default(),
         session: None,
         attempt: 0,
         misses: 0,
@@ -54,8 +54,8 @@ pub(crate) fn sightings(shared: Arc<Shared>) -> impl Stream<Item = Sighting> + S
 
 struct Watcher {
     shared: Arc<Shared>,
-    queue: VecDeque<Sighting>,
-    known: Known,
+    queue: VecDeque<WatchEvent>,
+    known: LastSeen,
     session: Option<(Session, Timestamp)>,
     /// Tries to connect since the last session that worked.
     attempt: u32,
@@ -68,14 +68,15 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn next(&mut self) -> Sighting {
+    async fn next(&mut self) -> WatchEvent {
         loop {
             if let Some(sighting) = self.queue.pop_front() {
                 return sighting;
             }
             match &mut self.session {
                 Some((session, since)) => {
-                    let Err(Lost(reason)) = session.turn(&mut self.known, &mut self.queue).await else {
+                    let Err(SessionError(reason)) = session.next_wake(&mut self.known, &mut self.queue).await
+                    else {
                         continue;
                     };
                     if (self.shared.now)().since(*since) >= WORKED {
@@ -98,17 +99,17 @@ impl Watcher {
         match Session::open(&self.shared, self.must_list, &mut self.known, &mut self.queue).await {
             Ok(session) => {
                 let now = (self.shared.now)();
-                self.known.doubt_all();
+                self.known.invalidate_all();
                 self.reason = None;
                 self.misses = 0;
-                self.queue.push_front(Sighting::Found(now));
+                self.queue.push_front(WatchEvent::Connected(now));
                 self.session = Some((session, now));
             }
-            Err(Lost(reason)) => {
+            Err(SessionError(reason)) => {
                 self.misses = self.misses.saturating_add(1);
                 self.lost(reason);
                 let next = (self.shared.now)() + pause(&self.shared, self.attempt);
-                self.queue.push_back(Sighting::Away {
+                self.queue.push_back(WatchEvent::Retrying {
                     tries: self.misses,
                     next: Some(next),
                 });
@@ -121,7 +122,8 @@ impl Watcher {
         if self.reason.as_ref() != Some(&reason) {
             tracing::debug!(endpoint = %self.shared.connection.endpoint(), %reason, "engine lost");
             self.reason = Some(reason.clone());
-            self.queue.push_back(Sighting::Lost((self.shared.now)(), reason));
+            self.queue
+                .push_back(WatchEvent::Disconnected((self.shared.now)(), reason));
         }
         // A session that broke at once is tried again later, not at once.
         self.attempt = self.attempt.max(1);

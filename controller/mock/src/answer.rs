@@ -7,11 +7,11 @@ use argus_crds::error::Code;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::fill::{Facts, is_template};
+use crate::fill::{TemplateContext, is_template};
 
 /// An answer that is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct MockReply {
     /// The HTTP status.
     pub status: u16,
     /// The headers, those of the framing not among them.
@@ -36,7 +36,7 @@ pub(crate) const FRAMING: [&str; 5] = [
 pub(crate) const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-impl Answer {
+impl MockReply {
     /// An answer that says in JSON why there is no other; `argus explain CODE` tells more.
     pub fn refusal(status: u16, code: Code, message: &str, details: &Value) -> Self {
         let body = json!({ "error": { "code": code, "message": message, "details": details } });
@@ -91,7 +91,7 @@ impl Prepared {
         }
     }
 
-    pub(crate) fn answer(&self, facts: &Facts<'_>, by: &str) -> Answer {
+    pub(crate) fn answer(&self, facts: &TemplateContext<'_>, by: &str) -> MockReply {
         let (body, kind) = match &self.body {
             Body::Fixed { bytes, kind } => (bytes.clone(), *kind),
             Body::Template(value) => encoded(Some(&facts.fill(value))),
@@ -105,7 +105,7 @@ impl Prepared {
         {
             headers.push(("content-type".to_owned(), kind.to_owned()));
         }
-        Answer {
+        MockReply {
             status: self.status,
             headers,
             body,

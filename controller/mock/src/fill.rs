@@ -19,7 +19,7 @@ pub struct Moment {
 
 /// What templates of one answer stand for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct TemplateContext<'a> {
     pub(crate) request: &'a Request,
     pub(crate) params: &'a Params,
     pub(crate) moment: Moment,
@@ -35,7 +35,7 @@ pub(crate) fn is_template(value: &Value) -> bool {
     }
 }
 
-impl Facts<'_> {
+impl TemplateContext<'_> {
     /// The value with its templates filled in. A text that is one template becomes what that stands for, with its type; what
     /// stands for nothing stays as written. One request has one `{{uuid}}`.
     pub(crate) fn fill(&self, value: &Value) -> Value {
@@ -151,7 +151,7 @@ mod tests {
             now: Timestamp(1_700_000_000_000),
             chance: 0,
         };
-        let facts = Facts {
+        let facts = TemplateContext {
             request: &request,
             params: &params,
             moment,

@@ -1,6 +1,6 @@
 //! What is passed on to the real service, and what comes back: nothing that belongs to one connection only.
 
-use argus_crds::Complaint;
+use argus_crds::Diagnostic;
 
 use crate::request::Request;
 
@@ -30,11 +30,11 @@ const HOP_BY_HOP: [&str; 9] = [
 
 impl Target {
     /// The target of a URL; the complaint says what is wrong with it.
-    pub(crate) fn new(url: &str) -> Result<Self, Complaint> {
-        let refused = |message: String| Complaint::error("", message).hint("write it as `http://HOST:PORT`");
+    pub(crate) fn new(url: &str) -> Result<Self, Diagnostic> {
+        let refused = |message: String| Diagnostic::error("", message).hint("write it as `http://HOST:PORT`");
         if url.starts_with("https://") {
             let message = format!("`{url}` cannot be recorded: this program has no TLS");
-            return Err(Complaint::error("", message)
+            return Err(Diagnostic::error("", message)
                 .hint("record through something that takes plain `http` and passes it on"));
         }
         let Some(rest) = url.strip_prefix("http://") else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use argus_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::answer::Answer;
+use crate::answer::MockReply;
 use crate::request::{Content, Request};
 use crate::secret;
 
@@ -65,7 +65,7 @@ pub struct Page {
 
 impl Journal {
     /// Keeps a request and forgets the oldest one beyond the bound.
-    pub fn keep(&mut self, request: &Request, answer: &Answer, now: Timestamp, took: Duration) {
+    pub fn keep(&mut self, request: &Request, answer: &MockReply, now: Timestamp, took: Duration) {
         self.total += 1;
         if self.ring.len() >= KEPT {
             self.ring.pop_front();
@@ -158,7 +158,7 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let request = Request::new("POST", target, headers.collect(), Bytes::from(body.to_owned()));
-        let answer = Answer::refusal(404, Code::MockNoRoute, "no", &json!(null));
+        let answer = MockReply::refusal(404, Code::MockNoRoute, "no", &json!(null));
         journal.keep(&request, &answer, Timestamp(0), Duration::from_millis(7));
     }
 

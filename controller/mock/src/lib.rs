@@ -4,6 +4,7 @@
 //! with a mock before anything runs.
 
 mod answer;
+mod compiled;
 mod fill;
 mod forward;
 pub mod journal;
@@ -13,14 +14,13 @@ mod record;
 mod request;
 mod route;
 mod secret;
-mod served;
 mod when;
 
-pub use answer::Answer;
+pub use answer::MockReply;
 pub use argus_crds::mock::config::{MockConfig, RESERVED, VERSION};
+pub use compiled::{CompiledMock, Decision, is_reserved};
 pub use fill::Moment;
 pub use forward::{Target, end_to_end};
 pub use openapi::check;
 pub use record::Pair;
 pub use request::{Content, Request};
-pub use served::{Decision, Served, is_reserved};

@@ -1,29 +1,29 @@
 //! `OpenAPI` documents: what they answer, and what they ask of a request.
 
 use argus_crds::yaml::SourceMap;
-use argus_crds::{Complaint, yaml};
+use argus_crds::{Diagnostic, yaml};
 use serde_json::Value;
 
 use crate::path::{Params, Pattern};
 use crate::request::Request;
 use crate::route::Nearest;
-use cursor::Cursor;
-use dialect::Direction;
+use json_pointer::Cursor;
+use schema_conversion::Direction;
 use schemas::Schemas;
 
 mod check;
-mod cursor;
-mod demand;
-mod dialect;
-mod echo;
-mod endless;
 mod examples;
+mod json_pointer;
 mod make;
 mod parameter;
+mod recursion_check;
+mod reflect_request;
+mod request_validation;
 mod respond;
+mod schema_conversion;
 mod schemas;
 
-pub(crate) use demand::Violation;
+pub(crate) use request_validation::Violation;
 
 /// The methods that a path may have.
 const METHODS: [&str; 8] = [
@@ -57,28 +57,28 @@ pub(crate) struct Operation {
 /// What is wrong with a document, with its place in the document's text.
 ///
 /// The paths of the complaints lead from the document's root, as in `paths./users.get.responses`.
-pub fn check(text: &str) -> Vec<Complaint> {
+pub fn check(text: &str) -> Vec<Diagnostic> {
     Document::read(text, 3).1
 }
 
 impl Document {
     /// Reads a document; it is there exactly when no complaint is an error.
-    pub(crate) fn read(text: &str, max_depth: u32) -> (Option<Self>, Vec<Complaint>) {
+    pub(crate) fn read(text: &str, max_depth: u32) -> (Option<Self>, Vec<Diagnostic>) {
         let read = match yaml::document("openapi", text.as_bytes()) {
             Ok(read) => read,
             Err(complaint) => return (None, vec![*complaint]),
         };
         let mut complaints = read.complaints;
         let found = Self::of(&read.value, &read.source, max_depth, &mut complaints);
-        complaints.sort_by_key(|complaint| complaint.place);
-        let refused = complaints.iter().any(Complaint::is_error);
+        complaints.sort_by_key(|complaint| complaint.location);
+        let refused = complaints.iter().any(Diagnostic::is_error);
         (found.filter(|_| !refused), complaints)
     }
 
-    fn of(root: &Value, source: &SourceMap, max_depth: u32, to: &mut Vec<Complaint>) -> Option<Self> {
-        let placed = |(pointer, complaint): (String, Complaint)| {
+    fn of(root: &Value, source: &SourceMap, max_depth: u32, to: &mut Vec<Diagnostic>) -> Option<Self> {
+        let placed = |(pointer, complaint): (String, Diagnostic)| {
             let path = check::path_of(root, &pointer);
-            source.placed(Complaint { path, ..complaint })
+            source.placed(Diagnostic { path, ..complaint })
         };
         let found = check::structure(root);
         let broken = found.iter().any(|(_, complaint)| complaint.is_error());
@@ -95,7 +95,7 @@ impl Document {
             (Ok(requests), Ok(responses)) => (requests, responses),
             (Err(why), _) | (_, Err(why)) => {
                 let message = format!("its schemas cannot be read: {why}");
-                to.push(placed((String::new(), Complaint::error("", message))));
+                to.push(placed((String::new(), Diagnostic::error("", message))));
                 return None;
             }
         };

@@ -294,7 +294,7 @@ fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
         let complaints = check(&text);
         let found: Vec<_> = complaints
             .iter()
-            .map(|found| (found.place.map(|place| place.line), found.message.as_str()))
+            .map(|found| (found.location.map(|place| place.line), found.message.as_str()))
             .collect();
         let [(place, said)] = found.as_slice() else {
             panic!("{text}\n{found:?}")

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::answer::Answer;
+use crate::answer::MockReply;
 use crate::path;
 use crate::request::{Content, Request};
 use crate::secret;
@@ -24,13 +24,13 @@ pub struct Pair {
     version: u32,
     /// When, in RFC 3339.
     recorded_at: String,
-    request: Asked,
-    response: Answered,
+    request: RecordedRequest,
+    response: RecordedResponse,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct RecordedRequest {
     method: String,
     path: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -43,7 +43,7 @@ struct Asked {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered {
+struct RecordedResponse {
     status: u16,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, String)>,
@@ -61,19 +61,19 @@ enum Stored {
 
 impl Pair {
     /// A recording of an answer that somebody gave to a request; secrets are blacked out here.
-    pub fn new(request: &Request, answer: &Answer, now: Timestamp) -> Self {
+    pub fn new(request: &Request, answer: &MockReply, now: Timestamp) -> Self {
         let answered = Request::new("", "", answer.headers.clone(), answer.body.clone());
         Self {
             version: VERSION,
             recorded_at: now.to_string(),
-            request: Asked {
+            request: RecordedRequest {
                 method: request.method.clone(),
                 path: request.path.clone(),
                 query: secret::blacked(&request.query),
                 headers: secret::blacked(&request.headers),
                 body: stored(request),
             },
-            response: Answered {
+            response: RecordedResponse {
                 status: answer.status,
                 headers: secret::blacked(&answer.headers),
                 body: stored(&answered),
@@ -126,13 +126,13 @@ impl Pair {
         )
     }
 
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> MockReply {
         let body = match &self.response.body {
             None => Bytes::new(),
             Some(Stored::Text(text)) => Bytes::from(text.clone()),
             Some(Stored::Base64(text)) => STANDARD.decode(text).map(Bytes::from).unwrap_or_default(),
         };
-        Answer {
+        MockReply {
             status: self.response.status,
             headers: self.response.headers.clone(),
             body,
@@ -171,7 +171,7 @@ impl Recordings {
     }
 
     /// The answer to what was asked just so, else to what was asked with another body.
-    pub(crate) fn answer(&self, request: &Request) -> Option<Answer> {
+    pub(crate) fn answer(&self, request: &Request) -> Option<MockReply> {
         let query = secret::blacked(&request.query);
         let body = match stored(request) {
             None => String::new(),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn pair(request: &Request, body: &str, at: i64) -> Pair {
-        let mut answer = Answer::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
+        let mut answer = MockReply::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
         answer.body = Bytes::from(body.to_owned());
         answer
             .headers
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn bytes_come_back_as_they_were_and_a_file_has_a_plain_name() {
         let asked = request("GET", "/img/%2e%2e/../etc passwd", "");
-        let mut answer = Answer::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
+        let mut answer = MockReply::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
         answer.body = Bytes::from_static(&[0xff, 0, 1]);
         let pair = Pair::new(&asked, &answer, Timestamp(0));
         let name = pair.file_name();

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use argus_crds::{Complaint, MockRoute};
+use argus_crds::{Diagnostic, MockRoute};
 
-use crate::answer::{Answer, FRAMING, Prepared};
-use crate::fill::{Facts, Moment, stands_for_nothing};
+use crate::answer::{FRAMING, MockReply, Prepared};
+use crate::fill::{Moment, TemplateContext, stands_for_nothing};
 use crate::path::Pattern;
 use crate::request::Request;
 use crate::when;
@@ -38,7 +38,7 @@ pub(crate) struct Nearest {
 
 impl Table {
     /// A table of the routes under `key` of a mock; complaints say where in the file, below `at`.
-    pub(crate) fn new(written: &[MockRoute], key: &str, at: &str, to: &mut Vec<Complaint>) -> Self {
+    pub(crate) fn new(written: &[MockRoute], key: &str, at: &str, to: &mut Vec<Diagnostic>) -> Self {
         let mut routes = Vec::with_capacity(written.len());
         for (index, route) in written.iter().enumerate() {
             let place = format!("{at}.{key}[{index}]");
@@ -64,7 +64,7 @@ impl Table {
             if let Some(before) = seen.get(&same) {
                 let message = format!("this route never answers: `{before}` matches the same and goes first");
                 let hint = "remove one of them, or tell them apart with `when`";
-                to.push(Complaint::warning(format!("{at}.{key}[{index}].path"), message).hint(hint));
+                to.push(Diagnostic::warning(format!("{at}.{key}[{index}].path"), message).hint(hint));
             } else {
                 seen.insert(same, &route.name);
             }
@@ -87,7 +87,7 @@ impl Table {
         request: &Request,
         segments: &[String],
         moment: Moment,
-    ) -> Result<Answer, Option<Nearest>> {
+    ) -> Result<MockReply, Option<Nearest>> {
         let found = match self.find(request, segments, &request.method) {
             // What a GET answers, a HEAD is answered without its body.
             None if request.method == "HEAD" => self.find(request, segments, "GET"),
@@ -96,7 +96,7 @@ impl Table {
         let Some((route, params)) = found else {
             return Err(self.nearest(request, segments));
         };
-        let facts = Facts {
+        let facts = TemplateContext {
             request,
             params: &params,
             moment,
@@ -149,7 +149,7 @@ impl Table {
 }
 
 /// What is wrong with a route.
-fn look(route: &MockRoute, at: &str, to: &mut Vec<Complaint>) {
+fn look(route: &MockRoute, at: &str, to: &mut Vec<Diagnostic>) {
     let segments = crate::path::segments(&route.path);
     if segments
         .first()
@@ -159,43 +159,43 @@ fn look(route: &MockRoute, at: &str, to: &mut Vec<Complaint>) {
             "the path `{}` lies under `{RESERVED}`, which the mock itself answers",
             route.path
         );
-        to.push(Complaint::error(format!("{at}.path"), message).hint("choose another path"));
+        to.push(Diagnostic::error(format!("{at}.path"), message).hint("choose another path"));
     }
     if route.path.contains('?') {
         let message = format!(
             "what follows the `?` in `{}` is no part of the path and is ignored",
             route.path
         );
-        to.push(Complaint::warning(format!("{at}.path"), message).hint("ask for it under `when.query`"));
+        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("ask for it under `when.query`"));
     }
     if route.path.contains('(') {
         let message = format!(
             "the expression in parentheses in `{}` is ignored: the parameter takes any text",
             route.path
         );
-        to.push(Complaint::warning(format!("{at}.path"), message).hint("write `:name` alone"));
+        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("write `:name` alone"));
     }
     let method = route.method.trim();
     if method.is_empty() || !method.chars().all(is_token) {
         let message = format!("`{method}` is no HTTP method");
-        to.push(Complaint::error(format!("{at}.method"), message).hint("write `GET`, `POST`, … or `ANY`"));
+        to.push(Diagnostic::error(format!("{at}.method"), message).hint("write `GET`, `POST`, … or `ANY`"));
     }
     let response = &route.response;
     if !(200..=599).contains(&response.status) {
         let message = format!("{} cannot be the status of an answer", response.status);
-        to.push(Complaint::error(format!("{at}.response.status"), message).hint("use one from 200 to 599"));
+        to.push(Diagnostic::error(format!("{at}.response.status"), message).hint("use one from 200 to 599"));
     }
     for (name, value) in &response.headers {
         let place = format!("{at}.response.headers.{name}");
         if name.is_empty() || !name.chars().all(is_token) {
             let message = format!("`{name}` cannot be the name of a header");
-            to.push(Complaint::error(place, message).hint("use letters, digits and `-`"));
+            to.push(Diagnostic::error(place, message).hint("use letters, digits and `-`"));
         } else if value.chars().any(char::is_control) {
             let message = format!("the header `{name}` holds a line break or another control character");
-            to.push(Complaint::error(place, message).hint("write it in one line"));
+            to.push(Diagnostic::error(place, message).hint("write it in one line"));
         } else if FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
             let message = format!("the header `{name}` is set by the server and is ignored here");
-            to.push(Complaint::warning(place, message).hint("remove it"));
+            to.push(Diagnostic::warning(place, message).hint("remove it"));
         }
     }
     let pattern = Pattern::new(&route.path);
@@ -205,7 +205,7 @@ fn look(route: &MockRoute, at: &str, to: &mut Vec<Complaint>) {
 }
 
 /// Complains about templates that never stand for anything.
-fn slots(value: &serde_json::Value, names: &[&str], at: &str, to: &mut Vec<Complaint>) {
+fn slots(value: &serde_json::Value, names: &[&str], at: &str, to: &mut Vec<Diagnostic>) {
     use argus_core::desired::template::{Piece, pieces};
     use serde_json::Value;
     match value {
@@ -214,7 +214,7 @@ fn slots(value: &serde_json::Value, names: &[&str], at: &str, to: &mut Vec<Compl
                 let Piece::Slot(slot, raw) = piece else { continue };
                 if let Some(hint) = stands_for_nothing(slot, names) {
                     let message = format!("`{raw}` stands for nothing and stays as written");
-                    to.push(Complaint::warning(at, message).hint(hint));
+                    to.push(Diagnostic::warning(at, message).hint(hint));
                 }
             }
         }

@@ -13,14 +13,14 @@ const NOW: Moment = Moment {
     chance: 0,
 };
 
-fn table(routes: &Value) -> (Table, Vec<Complaint>) {
+fn table(routes: &Value) -> (Table, Vec<Diagnostic>) {
     let routes: Vec<MockRoute> = serde_json::from_value(routes.clone()).unwrap();
     let mut complaints = Vec::new();
     let table = Table::new(&routes, "routes", "mocks.m", &mut complaints);
     (table, complaints)
 }
 
-fn ask(table: &Table, method: &str, target: &str, body: &str) -> Result<Answer, Option<Nearest>> {
+fn ask(table: &Table, method: &str, target: &str, body: &str) -> Result<MockReply, Option<Nearest>> {
     let request = Request::new(method, target, Vec::new(), Bytes::from(body.to_owned()));
     table.answer(&request, &segments(&request.path), NOW)
 }

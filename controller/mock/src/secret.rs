@@ -1,6 +1,6 @@
 //! What of a request or an answer is not kept: the values of headers, parameters and fields whose names say that they are secret.
 
-use argus_core::secrets::{BLACK, is_secret};
+use argus_core::secrets::{REDACTED, is_secret};
 use serde_json::Value;
 
 /// Headers that identify somebody, whatever they are called.
@@ -21,7 +21,7 @@ pub(crate) fn names_a_secret(name: &str) -> bool {
 /// Pairs of names and values with the secret values blacked out.
 pub(crate) fn blacked(pairs: &[(String, String)]) -> Vec<(String, String)> {
     let black = |(name, value): &(String, String)| {
-        let value = if names_a_secret(name) { BLACK } else { value };
+        let value = if names_a_secret(name) { REDACTED } else { value };
         (name.clone(), value.to_owned())
     };
     pairs.iter().map(black).collect()
@@ -34,7 +34,7 @@ pub(crate) fn blacked_value(value: &Value) -> Value {
             let black = |(key, value): (&String, &Value)| {
                 let kept = match value {
                     Value::Null | Value::Bool(_) => value.clone(),
-                    Value::String(_) | Value::Number(_) if names_a_secret(key) => Value::from(BLACK),
+                    Value::String(_) | Value::Number(_) if names_a_secret(key) => Value::from(REDACTED),
                     _ => blacked_value(value),
                 };
                 (key.clone(), kept)
@@ -86,8 +86,7 @@ mod tests {
     #[test]
     fn secrets_in_the_depth_are_blacked_out_and_the_rest_stays() {
         let value = json!({ "user": "ann", "login": [{ "password": "p", "token": 7, "hasToken": true }] });
-        let wanted =
-            json!({ "user": "ann", "login": [{ "password": BLACK, "token": BLACK, "hasToken": true }] });
+        let wanted = json!({ "user": "ann", "login": [{ "password": REDACTED, "token": REDACTED, "hasToken": true }] });
         assert_eq!(blacked_value(&value), wanted);
         assert!(holds_secrets(&value) && !holds_secrets(&json!({ "a": 1 })));
     }

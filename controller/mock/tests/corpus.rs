@@ -9,7 +9,7 @@ use std::path::Path;
 
 use argus_core::time::Timestamp;
 use argus_crds::{Mock, yaml};
-use argus_mock::{Decision, MockConfig, Moment, Request, Served};
+use argus_mock::{CompiledMock, Decision, MockConfig, Moment, Request};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -35,19 +35,20 @@ fn corpus() -> Vec<(String, String)> {
     found
 }
 
-fn served(text: &str, more: &Value) -> Served {
+fn served(text: &str, more: &Value) -> CompiledMock {
     let mut mock = json!({ "port": 1, "openapi": "api.yaml" });
     for (key, value) in more.as_object().expect("a map") {
         mock[key] = value.clone();
     }
     let mock: Mock = serde_json::from_value(mock).expect("a mock");
-    let (served, complaints) = Served::new(&MockConfig::new("m", mock, Some(text.to_owned())), Vec::new());
+    let (served, complaints) =
+        CompiledMock::new(&MockConfig::new("m", mock, Some(text.to_owned())), Vec::new());
     served.unwrap_or_else(|| panic!("{complaints:#?}"))
 }
 
-fn ask(served: &Served, method: &str, path: &str) -> (u16, Value) {
+fn ask(served: &CompiledMock, method: &str, path: &str) -> (u16, Value) {
     match served.decide(&Request::new(method, path, Vec::new(), Bytes::new()), NOW) {
-        Decision::Answer(answer) => (
+        Decision::Reply(answer) => (
             answer.status,
             serde_json::from_slice(&answer.body).unwrap_or(Value::Null),
         ),
@@ -215,7 +216,7 @@ fn no_document_has_an_error_and_wrong_examples_are_said() {
     for (name, text) in corpus() {
         for complaint in argus_mock::check(&text) {
             assert!(!complaint.is_error(), "{name}: {complaint:?}");
-            assert!(complaint.place.is_some(), "{name}: {complaint:?}");
+            assert!(complaint.location.is_some(), "{name}: {complaint:?}");
             assert!(name.starts_with("17-"), "{name}: {complaint:?}");
         }
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
 
 use argus_crds::{MockMode, yaml};
-use argus_mock::{MockConfig, Served};
+use argus_mock::{CompiledMock, MockConfig};
 
 const DOCUMENT: &str = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
 
@@ -18,14 +18,14 @@ fn every_snippet_of_the_page_about_mocks_is_served() {
         let text = format!("version: \"1\"\nproject: {{ name: docs }}\n{snippet}");
         let reading = yaml::read("mocks.md", text.as_bytes());
         assert!(
-            reading.complaints.is_empty(),
+            reading.diagnostics.is_empty(),
             "{snippet}\n{:#?}",
-            reading.complaints
+            reading.diagnostics
         );
         for (name, mock) in reading.spec.expect("a spec").mocks {
             modes.push(mock.mode);
             let document = mock.openapi.is_some().then(|| DOCUMENT.to_owned());
-            let (served, complaints) = Served::new(&MockConfig::new(&name, mock, document), Vec::new());
+            let (served, complaints) = CompiledMock::new(&MockConfig::new(&name, mock, document), Vec::new());
             assert!(
                 served.is_some() && complaints.is_empty(),
                 "{name}: {complaints:#?}"

@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, Revision, ServiceName};
-use argus_core::memory::Disturbance;
-use argus_core::orders::Lease;
-use argus_core::record::Note;
+use argus_core::journal::Event;
+use argus_core::state::Disruption;
 use argus_core::time::Timestamp;
+use argus_core::user_requests::TestLease;
 use argus_crds::error::StructuredError;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::history::Journal;
-use crate::outlook::Outlook;
-use crate::specs::SpecBook;
-use crate::specs::caught::{Asker, PATIENCE};
-use crate::verifier::{Standing, standing};
+use crate::connectivity::{LinkState, link_state};
+use crate::journal::Journal;
+use crate::snapshot::Snapshot;
+use crate::specs::SpecRegistry;
+use crate::specs::sync_barrier::{SYNC_LIMIT, SyncRequester};
 
 /// Commands that wait for the reconciler: people and agents send a few, whoever sends more is told that it is busy.
 pub(crate) const COMMANDS: usize = 64;
@@ -166,11 +166,11 @@ impl Command {
 /// What a command came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "camelCase")]
-pub enum Answer {
+pub enum Reply {
     /// It is taken in.
     Done,
     /// A test began.
-    Lease(Lease),
+    TestLease(TestLease),
     /// A test ended.
     Test(TestReport),
     /// This revision is desired now.
@@ -193,11 +193,11 @@ pub struct TestReport {
     pub ended: String,
     /// When its lease ended by itself, if it did before (RFC 3339): what failed after that is not in here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ran_out: Option<String>,
+    pub expired: Option<String>,
     /// How many failures of services fell into it.
     pub restarts_during_run: usize,
     /// Each of them, with whose doing it was.
-    pub disturbances: Vec<Disturbance>,
+    pub disruptions: Vec<Disruption>,
 }
 
 /// Why a command was not carried out.
@@ -217,10 +217,10 @@ pub enum CommandError {
     Refused(String),
     /// It was taken in, and would not outlive the controller.
     #[error("taken in, but cannot be kept: {0}")]
-    NotKept(String),
+    NotPersisted(String),
     /// A service does not reach whom it names: no test begins like that.
     #[error("{}", .0.message)]
-    Unreached(Box<StructuredError>),
+    Unreachable(Box<StructuredError>),
     /// The journal cannot be written, or the state is corrupt: mode `Safe` does not end.
     #[error("mode `Safe` does not end yet: {0}")]
     Safe(String),
@@ -230,35 +230,35 @@ pub enum CommandError {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) command: Command,
-    pub(crate) reply: oneshot::Sender<Result<Answer, CommandError>>,
+    pub(crate) reply: oneshot::Sender<Result<Reply, CommandError>>,
 }
 
 /// A running controller; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(crate) commands: mpsc::Sender<Request>,
-    pub(crate) outlook: watch::Receiver<Arc<Outlook>>,
+    pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
     pub(crate) journal: Journal,
-    pub(crate) folder: Asker,
-    pub(crate) books: watch::Receiver<Arc<SpecBook>>,
-    pub(crate) told_of: watch::Receiver<Arc<SpecBook>>,
+    pub(crate) folder: SyncRequester,
+    pub(crate) registries: watch::Receiver<Arc<SpecRegistry>>,
+    pub(crate) flushed: watch::Receiver<Arc<SpecRegistry>>,
 }
 
 impl Handle {
     /// Sends a command and waits until the reconciler took it in and it is on disk. What lay in the spec folder before it
     /// counts before it.
-    pub async fn send(&self, command: Command) -> Result<Answer, CommandError> {
-        self.folder.caught_up().await;
+    pub async fn send(&self, command: Command) -> Result<Reply, CommandError> {
+        self.folder.wait().await;
         if command == Command::Sync {
-            self.told().await;
-            return Ok(Answer::Done);
+            self.wait_for_status_flush().await;
+            return Ok(Reply::Done);
         }
         if let Command::BeginTest { environment, .. } = &command {
-            self.looked(environment).await?;
+            self.wait_for_links(environment).await?;
         }
         if command == Command::ResumeController {
             // The disk is asked by whoever asks us, so that the reconciler waits for nothing.
-            if self.outlook().trouble.safe.is_none() {
+            if self.snapshot().problems.safe.is_none() {
                 let message = "the controller is not in mode `Safe`".to_owned();
                 return Err(CommandError::Refused(message));
             }
@@ -275,35 +275,35 @@ impl Handle {
     }
 
     /// Until it was looked who reaches whom, where everybody is up and somebody looks; a look that takes long holds nobody up.
-    async fn looked(&self, env: &EnvName) -> Result<(), CommandError> {
-        let mut outlooks = self.outlook.clone();
-        let known = outlooks.wait_for(|outlook| standing(outlook, env) != Standing::Pending);
+    async fn wait_for_links(&self, env: &EnvName) -> Result<(), CommandError> {
+        let mut outlooks = self.snapshot.clone();
+        let known = outlooks.wait_for(|outlook| link_state(outlook, env) != LinkState::Pending);
         drop(tokio::time::timeout(LOOK, known).await);
-        match standing(&self.outlook(), env) {
-            Standing::Broken(error) => Err(CommandError::Unreached(error)),
-            Standing::Fine | Standing::Pending => Ok(()),
+        match link_state(&self.snapshot(), env) {
+            LinkState::Broken(error) => Err(CommandError::Unreachable(error)),
+            LinkState::Fine | LinkState::Pending => Ok(()),
         }
     }
 
     /// Until the status files tell of the spec folder as it was read last; a disk that is full holds nobody up.
-    async fn told(&self) {
-        let mut told_of = self.told_of.clone();
-        let told = told_of.wait_for(|told| Arc::ptr_eq(told, &self.books.borrow()));
-        drop(tokio::time::timeout(PATIENCE, told).await);
+    async fn wait_for_status_flush(&self) {
+        let mut told_of = self.flushed.clone();
+        let told = told_of.wait_for(|told| Arc::ptr_eq(told, &self.registries.borrow()));
+        drop(tokio::time::timeout(SYNC_LIMIT, told).await);
     }
 
     /// Writes down what was done beside commands, some time; nobody waits for it.
-    pub fn note(&self, note: Note) {
-        self.journal.note(note);
+    pub fn note(&self, note: Event) {
+        self.journal.record_event(note);
     }
 
     /// The newest outlook.
-    pub fn outlook(&self) -> Arc<Outlook> {
-        self.outlook.borrow().clone()
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.borrow().clone()
     }
 
     /// Outlooks as they change; a slow reader sees the newest only. Closed when the reconciler has ended.
-    pub fn outlooks(&self) -> watch::Receiver<Arc<Outlook>> {
-        self.outlook.clone()
+    pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.clone()
     }
 }

@@ -8,8 +8,8 @@ use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
-use crate::history::aside::{self, Aside};
-use crate::state::write_private;
+use crate::journal::quarantine::{self, Quarantined};
+use crate::state_dir::write_private;
 
 /// The identity that a file holds: a ULID with its checksum.
 fn of(text: &str) -> Option<&str> {
@@ -34,17 +34,17 @@ pub fn read_or_make(
     specs: &Path,
     told: Option<&str>,
     now: Timestamp,
-) -> (String, Option<Aside>) {
-    let mut aside = aside::unless_file(path, now);
+) -> (String, Option<Quarantined>) {
+    let mut aside = quarantine::unless_file(path, now);
     match std::fs::read(path) {
         Ok(bytes) => {
             if let Some(identity) = std::str::from_utf8(&bytes).ok().and_then(of) {
                 return (identity.to_owned(), None);
             }
-            aside = Some(aside::set(path, "it is not as it was written", now));
+            aside = Some(quarantine::set(path, "it is not as it was written", now));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => aside = Some(aside::set(path, &error.to_string(), now)),
+        Err(error) => aside = Some(quarantine::set(path, &error.to_string(), now)),
     }
     let told = told.filter(|told| Ulid::from_string(told).is_ok());
     let identity = told.map_or_else(|| derived(specs), str::to_owned);

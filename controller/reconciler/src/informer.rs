@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use argus_backend::Backend;
-use argus_core::observed::{Container, Object, Sighting, World};
+use argus_core::observed::{Container, Object, Store, WatchEvent};
 use argus_core::time::Timestamp;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
@@ -18,13 +18,13 @@ const BATCH: usize = 1_024;
 /// Follows the engine until it is stopped. Returns before that only when the backend breaks its word and ends the watch.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
-    worlds: watch::Sender<Arc<World>>,
+    worlds: watch::Sender<Arc<Store>>,
     tally: Tally,
     clock: Clock,
     stop: CancellationToken,
 ) {
     let mut sightings = backend.watch();
-    let mut world = World::default();
+    let mut world = Store::default();
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return,
@@ -52,61 +52,61 @@ pub async fn run<B: Backend>(
 }
 
 /// Applies one sighting; tells whether it is to be known even before the first list is complete.
-fn take(world: &mut World, sighting: Sighting) -> bool {
+fn take(world: &mut Store, sighting: WatchEvent) -> bool {
     let worth = match &sighting {
-        Sighting::Lost(_, reason) => {
+        WatchEvent::Disconnected(_, reason) => {
             tracing::warn!(reason, "engine does not answer");
             true
         }
-        Sighting::Away { tries, .. } => {
+        WatchEvent::Retrying { tries, .. } => {
             tracing::debug!(tries, "engine does not answer yet");
             true
         }
-        Sighting::Found(_) => {
+        WatchEvent::Connected(_) => {
             tracing::info!("engine answers");
             true
         }
-        Sighting::ListBegan
-        | Sighting::ListDone
-        | Sighting::Saw(_)
-        | Sighting::Gone(_)
-        | Sighting::Stopped(..)
-        | Sighting::OutOfMemory(..)
-        | Sighting::Retagged(_)
-        | Sighting::Deaf => false,
+        WatchEvent::Init
+        | WatchEvent::InitDone
+        | WatchEvent::Apply(_)
+        | WatchEvent::Delete(_)
+        | WatchEvent::Stopped(..)
+        | WatchEvent::OutOfMemory(..)
+        | WatchEvent::ImageMoved(_)
+        | WatchEvent::StreamStalled => false,
     };
     world.apply(sighting);
     worth
 }
 
 /// What a sighting says of the seeing itself, before it is applied.
-fn count(world: &World, sighting: &Sighting, tally: &Tally, now: Timestamp) {
+fn count(world: &Store, sighting: &WatchEvent, tally: &Tally, now: Timestamp) {
     match sighting {
-        Sighting::ListDone => tally.lists.inc(),
-        Sighting::Lost(..) if world.reachable() => tally.gaps.inc(),
-        Sighting::Deaf => tally.gaps.inc(),
+        WatchEvent::InitDone => tally.lists.inc(),
+        WatchEvent::Disconnected(..) if world.reachable() => tally.gaps.inc(),
+        WatchEvent::StreamStalled => tally.gaps.inc(),
         // What the first list shows, and the first one after a loss, nobody was there to see.
-        Sighting::Saw(Object::Container(seen)) if world.last_complete() > 0 => {
+        WatchEvent::Apply(Object::Container(seen)) if world.last_complete() > 0 => {
             let known = world.container(&seen.id).and_then(|known| turned_at(known));
             if let Some(at) = turned_at(seen).filter(|at| Some(*at) > known) {
                 tally.lag_seconds.observe(now.since(at).as_secs_f64());
             }
         }
-        Sighting::Saw(_)
-        | Sighting::Lost(..)
-        | Sighting::ListBegan
-        | Sighting::Gone(_)
-        | Sighting::Stopped(..)
-        | Sighting::OutOfMemory(..)
-        | Sighting::Retagged(_)
-        | Sighting::Away { .. }
-        | Sighting::Found(_) => {}
+        WatchEvent::Apply(_)
+        | WatchEvent::Disconnected(..)
+        | WatchEvent::Init
+        | WatchEvent::Delete(_)
+        | WatchEvent::Stopped(..)
+        | WatchEvent::OutOfMemory(..)
+        | WatchEvent::ImageMoved(_)
+        | WatchEvent::Retrying { .. }
+        | WatchEvent::Connected(_) => {}
     }
 }
 
 /// When a container began to run, or ended, last.
 fn turned_at(container: &Container) -> Option<Timestamp> {
-    let facts = container.facts.as_ref()?;
+    let facts = container.inspect.as_ref()?;
     facts.started_at.max(facts.finished_at)
 }
 
@@ -115,20 +115,20 @@ mod tests {
     use std::collections::BTreeMap;
 
     use argus_core::labels::{ENVIRONMENT, MANAGED};
-    use argus_core::observed::{Config, ContainerState, Facts, Network};
+    use argus_core::observed::{Config, ContainerState, InspectInfo, Network};
     use futures::channel::mpsc::unbounded;
 
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake_backend::FakeBackend;
 
-    fn network(id: &str) -> Sighting {
+    fn network(id: &str) -> WatchEvent {
         let id = argus_core::ident::NetworkId::new(id).unwrap();
         let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
         let labels = labels
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
-        Sighting::Saw(Object::Network(Arc::new(Network {
+        WatchEvent::Apply(Object::Network(Arc::new(Network {
             name: id.to_string(),
             id,
             labels,
@@ -138,15 +138,15 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_and_what_was_seen_late_is_counted() {
-        let (tally, mut world) = (Tally::default(), World::default());
-        let mut see = |sighting: Sighting, now: i64| {
+        let (tally, mut world) = (Tally::default(), Store::default());
+        let mut see = |sighting: WatchEvent, now: i64| {
             count(&world, &sighting, &tally, Timestamp(now));
             take(&mut world, sighting);
         };
         let ran = |from: i64, to: Option<i64>| {
             let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
             let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-            Sighting::Saw(Object::Container(Arc::new(Container {
+            WatchEvent::Apply(Object::Container(Arc::new(Container {
                 id: argus_core::ident::ContainerId::new("a").unwrap(),
                 name: "a".to_owned(),
                 labels: labels.into_iter().collect(),
@@ -154,7 +154,7 @@ mod tests {
                 state: ContainerState::Running,
                 created_at: Timestamp(1),
                 networks: BTreeMap::new(),
-                facts: Some(Facts {
+                inspect: Some(InspectInfo {
                     started_at: Some(Timestamp(from)),
                     finished_at: to.map(Timestamp),
                     exit_code: 0,
@@ -168,14 +168,14 @@ mod tests {
                 oom_at: None,
             })))
         };
-        let lost = || Sighting::Lost(Timestamp(1), "gone".to_owned());
+        let lost = || WatchEvent::Disconnected(Timestamp(1), "gone".to_owned());
         see(lost(), 1);
         assert_eq!(tally.gaps.get(), 0, "there was nothing to lose yet");
         for sighting in [
-            Sighting::Found(Timestamp(1)),
-            Sighting::ListBegan,
+            WatchEvent::Connected(Timestamp(1)),
+            WatchEvent::Init,
             ran(1_000, None),
-            Sighting::ListDone,
+            WatchEvent::InitDone,
         ] {
             see(sighting, 9_000);
         }
@@ -191,17 +191,21 @@ mod tests {
             (1, 1),
             "one loss is one gap"
         );
-        see(Sighting::Deaf, 14_000);
+        see(WatchEvent::StreamStalled, 14_000);
         assert_eq!(tally.gaps.get(), 2);
     }
 
     #[tokio::test]
     async fn half_of_the_first_list_is_not_shown() {
         let (sight, sightings) = unbounded();
-        let (worlds, mut seen) = watch::channel(Arc::<World>::default());
+        let (worlds, mut seen) = watch::channel(Arc::<Store>::default());
         let stop = CancellationToken::new();
         let story = async {
-            for sighting in [Sighting::Found(Timestamp(1)), Sighting::ListBegan, network("a")] {
+            for sighting in [
+                WatchEvent::Connected(Timestamp(1)),
+                WatchEvent::Init,
+                network("a"),
+            ] {
                 sight.unbounded_send(sighting).unwrap();
                 // Every task that can run does, so that the informer meets a pause after each sighting.
                 for _ in 0..4 {
@@ -217,7 +221,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             assert!(!seen.has_changed().unwrap());
-            sight.unbounded_send(Sighting::ListDone).unwrap();
+            sight.unbounded_send(WatchEvent::InitDone).unwrap();
             seen.changed().await.unwrap();
             let world = seen.borrow_and_update().clone();
             assert!(world.synced());
@@ -230,7 +234,7 @@ mod tests {
             }
             stop.cancel();
         };
-        let backend = Arc::new(Fake::seeing(sightings.boxed()));
+        let backend = Arc::new(FakeBackend::seeing(sightings.boxed()));
         let run = run(backend, worlds, Tally::default(), Clock::system(), stop.clone());
         tokio::join!(run, story);
     }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend;
-use argus_core::brain::Site;
 use argus_core::ident::EnvName;
-use argus_core::lease::{Lease, Leases, Me, Note};
-use argus_core::observed::{Observed, World};
-use argus_core::outcome::ActError;
+use argus_core::lease::{ControllerLease, LeaseSpec, Leases, OwnIdentity};
+use argus_core::observed::{Observed, Store};
+use argus_core::outcome::ActionError;
+use argus_core::reconcile::ControllerIdentity;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::lock::host_name;
-use crate::outlook::Outlook;
-use crate::wishes::Desires;
+use crate::overrides::DesiredState;
+use crate::snapshot::Snapshot;
 
 pub mod process;
 
@@ -29,8 +29,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Who holds the lease, and for how long it is good.
 #[derive(Debug, Clone)]
-pub(crate) struct Holder {
-    pub(crate) me: Me,
+pub(crate) struct OwnLease {
+    pub(crate) identity: OwnIdentity,
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) processes: String,
@@ -38,11 +38,11 @@ pub(crate) struct Holder {
     pub(crate) ttl: Duration,
 }
 
-impl Holder {
+impl OwnLease {
     /// This process, on this state directory.
-    pub(crate) fn new(site: &Site, place: String, ttl: Duration) -> Self {
+    pub(crate) fn new(site: &ControllerIdentity, place: String, ttl: Duration) -> Self {
         Self {
-            me: Me {
+            identity: OwnIdentity {
                 controller: site.controller.clone(),
                 run: site.run.clone(),
                 place,
@@ -58,17 +58,17 @@ impl Holder {
 
 /// What the lease is about.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
-    pub(crate) desires: watch::Receiver<Arc<Desires>>,
-    pub(crate) worlds: watch::Receiver<Arc<World>>,
+pub(crate) struct LeaseInputs {
+    pub(crate) desires: watch::Receiver<Arc<DesiredState>>,
+    pub(crate) worlds: watch::Receiver<Arc<Store>>,
     /// Closed when the last act has come back.
-    pub(crate) outlooks: watch::Receiver<Arc<Outlook>>,
+    pub(crate) outlooks: watch::Receiver<Arc<Snapshot>>,
 }
 
-struct Keeper<B> {
+struct LeaseTask<B> {
     backend: Arc<B>,
-    holder: Holder,
-    facts: Facts,
+    holder: OwnLease,
+    facts: LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
     /// The lease as it was written last.
@@ -78,13 +78,13 @@ struct Keeper<B> {
 /// Holds the lease until the stop, and then until the acts in flight have come back.
 pub(crate) async fn run<B: Backend>(
     backend: Arc<B>,
-    holder: Holder,
-    facts: Facts,
+    holder: OwnLease,
+    facts: LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut keeper = Keeper {
+    let mut keeper = LeaseTask {
         backend,
         holder,
         facts,
@@ -104,7 +104,7 @@ pub(crate) async fn run<B: Backend>(
     keeper.release().await;
 }
 
-impl<B: Backend> Keeper<B> {
+impl<B: Backend> LeaseTask<B> {
     async fn keep(&mut self) {
         loop {
             let next = if self.facts.worlds.borrow_and_update().reachable() {
@@ -162,10 +162,10 @@ impl<B: Backend> Keeper<B> {
     async fn renew(&mut self) -> bool {
         let now = self.clock.now();
         let wanted = self.wanted();
-        let note = Note {
-            controller: self.holder.me.controller.clone(),
-            run: self.holder.me.run.clone(),
-            place: self.holder.me.place.clone(),
+        let note = LeaseSpec {
+            controller: self.holder.identity.controller.clone(),
+            run: self.holder.identity.run.clone(),
+            place: self.holder.identity.place.clone(),
             host: self.holder.host.clone(),
             pid: self.holder.pid,
             processes: self.holder.processes.clone(),
@@ -173,7 +173,7 @@ impl<B: Backend> Keeper<B> {
             claims: self.leases.borrow().claims(&wanted, now),
         };
         let found = match self.backend.renew_lease(&note).await {
-            Err(ActError::DiskFull(why)) => self.alone_on_a_full_disk(note, why).await,
+            Err(ActionError::DiskFull(why)) => self.alone_on_a_full_disk(note, why).await,
             other => other,
         };
         let went_well = self.take(found);
@@ -184,10 +184,14 @@ impl<B: Backend> Keeper<B> {
     }
 
     /// On a full disk nobody can write a lease: who comes later cannot begin, and who is the only one there goes on.
-    async fn alone_on_a_full_disk(&self, note: Note, why: String) -> Result<Vec<Lease>, ActError> {
+    async fn alone_on_a_full_disk(
+        &self,
+        note: LeaseSpec,
+        why: String,
+    ) -> Result<Vec<ControllerLease>, ActionError> {
         let mut all = self.backend.leases().await?;
-        if all.iter().any(|lease| lease.note.controller != note.controller) {
-            return Err(ActError::DiskFull(why));
+        if all.iter().any(|lease| lease.spec.controller != note.controller) {
+            return Err(ActionError::DiskFull(why));
         }
         let now = self.clock.now();
         let made_at = self.leases.borrow().engine_time(now);
@@ -195,17 +199,17 @@ impl<B: Backend> Keeper<B> {
             why,
             "lease cannot be written on a full disk, and nobody else has one"
         );
-        all.retain(|lease| lease.note.run != note.run);
-        all.push(Lease {
+        all.retain(|lease| lease.spec.run != note.run);
+        all.push(ControllerLease {
             name: String::new(),
-            note,
+            spec: note,
             made_at,
             renewed_at: now,
         });
         Ok(all)
     }
 
-    fn take(&self, found: Result<Vec<Lease>, ActError>) -> bool {
+    fn take(&self, found: Result<Vec<ControllerLease>, ActionError>) -> bool {
         let now = self.clock.now();
         match found {
             Ok(mut found) => {
@@ -247,14 +251,15 @@ impl<B: Backend> Keeper<B> {
 
     fn has_some_of(&self, seen: &Observed) -> bool {
         let mut containers = seen.containers.values();
-        containers.any(|container| container.is_made_by(&self.holder.me.controller))
+        containers.any(|container| container.is_made_by(&self.holder.identity.controller))
     }
 
     async fn release(&self) {
         if self.written.is_none() {
             return;
         }
-        let released = tokio::time::timeout(RELEASE, self.backend.release_lease(&self.holder.me.run)).await;
+        let released =
+            tokio::time::timeout(RELEASE, self.backend.release_lease(&self.holder.identity.run)).await;
         match released {
             Ok(Ok(())) => tracing::info!("lease released"),
             Ok(Err(error)) => tracing::warn!(%error, "lease is not released, it runs out by itself"),

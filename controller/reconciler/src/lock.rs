@@ -11,12 +11,12 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::state::StateDir;
+use crate::state_dir::StateDir;
 
 /// Who holds the lock, as the lock file tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Holder {
+pub struct LockHolder {
     /// Process id, in the holder's own pid namespace.
     pub pid: u32,
     /// Host (or container) name.
@@ -36,7 +36,7 @@ pub enum LockError {
         /// The lock file.
         path: PathBuf,
         /// Who has it; empty fields where the file did not tell.
-        holder: Holder,
+        holder: LockHolder,
     },
     /// The file cannot be opened, locked or written.
     #[error("cannot lock `{}`", .path.display())]
@@ -57,7 +57,7 @@ pub struct Lock {
 
 impl Lock {
     /// Takes the lock at `path` without waiting.
-    pub fn take(path: &Path, me: &Holder) -> Result<Self, LockError> {
+    pub fn take(path: &Path, me: &LockHolder) -> Result<Self, LockError> {
         let io = |source| LockError::Io {
             path: path.to_path_buf(),
             source,
@@ -105,7 +105,7 @@ impl Lock {
         }
     }
 
-    fn sign(&self, me: &Holder) -> io::Result<()> {
+    fn sign(&self, me: &LockHolder) -> io::Result<()> {
         let mut file = &self.file;
         file.set_len(0)?;
         file.rewind()?;
@@ -154,7 +154,7 @@ pub fn host_name() -> String {
         .unwrap_or_else(|| "?".to_owned())
 }
 
-fn read(file: &mut File) -> Holder {
+fn read(file: &mut File) -> LockHolder {
     let mut text = String::new();
     // The holder may be in the middle of signing: then it stays unnamed.
     let _unreadable_is_unnamed = file.take(4_096).read_to_string(&mut text);
@@ -165,8 +165,8 @@ fn read(file: &mut File) -> Holder {
 mod tests {
     use super::*;
 
-    fn me(pid: u32) -> Holder {
-        Holder {
+    fn me(pid: u32) -> LockHolder {
+        LockHolder {
             pid,
             host: "here".to_owned(),
             since: "now".to_owned(),

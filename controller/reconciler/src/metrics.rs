@@ -150,7 +150,7 @@ impl Tally {
         ]
     }
 
-    pub(crate) fn waits(&self, class: &str) -> Waiting {
+    pub(crate) fn track_wait(&self, class: &str) -> Waiting {
         let waiting = self.waiting.with_label_values(&[class]);
         waiting.inc();
         Waiting(waiting)

@@ -6,44 +6,44 @@ use std::sync::Arc;
 use argus_backend::Backend;
 use argus_core::desired::ProbeKind;
 use argus_core::ident::ContainerId;
-use argus_core::observed::World;
-use argus_core::probe::HealthBook;
+use argus_core::observed::Store;
+use argus_core::probe::HealthStates;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Stopwatch};
 use crate::metrics::Tally;
-use crate::supervise::crew::{Crew, Lost};
-use crate::wishes::Desires;
+use crate::overrides::DesiredState;
+use crate::supervise::task_set::{TaskFailure, TaskSet};
 
 mod exec;
 mod heap;
 mod http;
+pub mod probe_history;
 mod target;
 mod tcp;
-pub mod verdict;
 
 use heap::Heap;
-pub use target::Places;
+use probe_history::{ProbeHistory, ProbeReply};
+pub use target::Addresses;
 use target::Target;
-use verdict::{Answer, Row};
 
 /// Probes under way at once; each holds a socket, and none lasts longer than its timeout.
 const AT_ONCE: usize = 32;
 
 /// What it tells.
 #[derive(Debug, Clone)]
-pub struct Voice {
+pub struct ProberIo {
     /// The verdicts.
-    pub healths: watch::Sender<Arc<HealthBook>>,
+    pub healths: watch::Sender<Arc<HealthStates>>,
     /// How often it asks, and what it hears.
     pub tally: Tally,
 }
 
 struct Run {
     target: Target,
-    row: Row,
+    row: ProbeHistory,
     generation: u64,
 }
 
@@ -52,7 +52,7 @@ struct Prober<B> {
     clock: Clock,
     runs: BTreeMap<ContainerId, Run>,
     heap: Heap,
-    crew: Crew<(ContainerId, u64), Answer>,
+    tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     tally: Tally,
     generations: u64,
     /// The engine answers: without it a bad answer says nothing of a service.
@@ -62,20 +62,20 @@ struct Prober<B> {
 /// Probes until it is stopped.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
-    mut desires: watch::Receiver<Arc<Desires>>,
-    mut worlds: watch::Receiver<Arc<World>>,
-    voice: Voice,
-    places: Places,
+    mut desires: watch::Receiver<Arc<DesiredState>>,
+    mut worlds: watch::Receiver<Arc<Store>>,
+    voice: ProberIo,
+    places: Addresses,
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let crew = Crew::default();
+    let crew = TaskSet::default();
     let mut prober = Prober {
         backend,
         clock,
         runs: BTreeMap::new(),
         heap: Heap::default(),
-        crew,
+        tasks: crew,
         tally: voice.tally,
         generations: 0,
         here: false,
@@ -87,18 +87,18 @@ pub async fn run<B: Backend>(
                 worlds.borrow_and_update().clone(),
             );
             prober.meet(world.reachable());
-            prober.aim(target::wanted(&desires, &world, places));
+            prober.update_targets(target::wanted(&desires, &world, places));
         }
         prober.fire();
         prober.publish(&voice.healths);
         // With all probes under way the next end wakes us, not the heap.
-        let may_ask = prober.here && prober.crew.len() < AT_ONCE;
+        let may_ask = prober.here && prober.tasks.len() < AT_ONCE;
         let wake = prober.heap.next_at().filter(|_| may_ask);
         let ended = tokio::select! {
             () = stop.cancelled() => return,
             changed = desires.changed() => if changed.is_err() { return } else { None },
             changed = worlds.changed() => if changed.is_err() { return } else { None },
-            ended = prober.crew.ended() => Some(ended),
+            ended = prober.tasks.next_ended() => Some(ended),
             () = clock.sleep_until(wake) => None,
         };
         if let Some((label, answer)) = ended {
@@ -109,7 +109,7 @@ pub async fn run<B: Backend>(
 
 impl<B: Backend> Prober<B> {
     /// Takes up new runs, lets go of those that ended.
-    fn aim(&mut self, wanted: BTreeMap<ContainerId, Target>) {
+    fn update_targets(&mut self, wanted: BTreeMap<ContainerId, Target>) {
         let now = self.clock.now();
         self.runs.retain(|id, _| wanted.contains_key(id));
         for (id, target) in wanted {
@@ -128,7 +128,7 @@ impl<B: Backend> Prober<B> {
                 Some(_) | None => {
                     self.generations += 1;
                     let generation = self.generations;
-                    let row = Row::new(&target.probe, target.started_at, now);
+                    let row = ProbeHistory::new(&target.probe, target.started_at, now);
                     self.heap.push(now, id.clone(), generation);
                     self.runs.insert(
                         id,
@@ -161,14 +161,14 @@ impl<B: Backend> Prober<B> {
     fn fire(&mut self) {
         let now = self.clock.now();
         while self.here
-            && self.crew.len() < AT_ONCE
+            && self.tasks.len() < AT_ONCE
             && let Some((id, generation)) = self.heap.pop_due(now)
         {
             let Some(run) = self.runs.get(&id).filter(|run| run.generation == generation) else {
                 continue;
             };
             let (backend, target, tally) = (self.backend.clone(), run.target.clone(), self.tally.clone());
-            self.crew.start((id.clone(), generation), async move {
+            self.tasks.start((id.clone(), generation), async move {
                 let watch = Stopwatch::start();
                 let answer = ask(&*backend, &id, &target).await;
                 let kind = word(&target.probe.kind);
@@ -180,7 +180,7 @@ impl<B: Backend> Prober<B> {
         }
     }
 
-    fn take(&mut self, (id, generation): (ContainerId, u64), answer: Result<Answer, Lost>) {
+    fn take(&mut self, (id, generation): (ContainerId, u64), answer: Result<ProbeReply, TaskFailure>) {
         let now = self.clock.now();
         let Some(run) = self.runs.get_mut(&id).filter(|run| run.generation == generation) else {
             return;
@@ -188,18 +188,19 @@ impl<B: Backend> Prober<B> {
         if !self.here {
             return;
         }
-        let answer = answer.unwrap_or_else(|lost| Answer::bad(format!("the probe itself failed: {lost:?}")));
+        let answer =
+            answer.unwrap_or_else(|lost| ProbeReply::bad(format!("the probe itself failed: {lost:?}")));
         if run.row.take(&run.target.probe, answer, now)
             && let Some(health) = run.row.health()
         {
             // Not what it said: that may hold a secret, and the status tells it without.
-            tracing::info!(container = %id, verdict = ?health.verdict, "probe");
+            tracing::info!(container = %id, verdict = ?health.status, "probe");
         }
         let next: Timestamp = now + run.row.pause(&run.target.probe);
         self.heap.push(next, id, generation);
     }
 
-    fn publish(&self, healths: &watch::Sender<Arc<HealthBook>>) {
+    fn publish(&self, healths: &watch::Sender<Arc<HealthStates>>) {
         let verdicts = self
             .runs
             .iter()
@@ -230,21 +231,21 @@ fn word(kind: &ProbeKind) -> &'static str {
 }
 
 /// One probe, within its timeout.
-async fn ask<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> Answer {
+async fn ask<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeReply {
     let question = async {
         match (&target.probe.kind, target.address) {
             (ProbeKind::Http { path, .. }, Some(address)) => http::probe(address, path).await,
             (ProbeKind::Tcp { .. }, Some(address)) => tcp::probe(address).await,
-            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => Answer::none(format!(
+            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => ProbeReply::none(format!(
                 "port {port} is not published and the container has no address"
             )),
             (ProbeKind::Exec { command }, _) => exec::probe(backend, id, command).await,
-            (ProbeKind::Docker, _) => Answer::bad("the engine's own check is not asked from outside"),
+            (ProbeKind::Docker, _) => ProbeReply::bad("the engine's own check is not asked from outside"),
         }
     };
     match tokio::time::timeout(target.probe.timeout, question).await {
         Ok(answer) => answer,
-        Err(_) => Answer::none(format!(
+        Err(_) => ProbeReply::none(format!(
             "no answer within {} s",
             target.probe.timeout.as_secs_f32()
         )),

@@ -5,35 +5,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend;
-use argus_core::brain::{Brain, Inputs};
-use argus_core::connectivity::Book;
+use argus_core::connectivity::CheckResults;
 use argus_core::ident::EnvName;
 use argus_core::lease::Leases;
-use argus_core::memory::{EnvMemory, Memory};
-use argus_core::observed::World;
+use argus_core::observed::Store;
 use argus_core::plan::Plan;
-use argus_core::preflight::Survey;
-use argus_core::probe::HealthBook;
+use argus_core::preflight::PreflightSnapshot;
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{Inputs, Planner};
+use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::breaker_guard::BreakerEpochs;
 use crate::clock::{Clock, Stopwatch};
-use crate::gated::Openings;
+use crate::executor::{Executor, Finished, ProgressReader};
 use crate::handle::Request;
-use crate::hands::{Finished, Hands, Reader};
-use crate::history::chronicle::{Chronicle, Looked};
-use crate::history::journal::Health;
-use crate::keeper::Written;
-use crate::outlook::Outlook;
-use crate::specs::SpecBook;
-use crate::supervise::Pulse;
-use crate::wishes::{self, Desires, Wishes};
+use crate::journal::handle::JournalHealth;
+use crate::journal::recorder::{EventRecorder, RecoveryInputs};
+use crate::overrides::{self, DesiredState, Overrides};
+use crate::persisted::Saved;
+use crate::snapshot::Snapshot;
+use crate::specs::SpecRegistry;
+use crate::supervise::Heartbeat;
 
 mod commands;
 
-use commands::Unkept;
+use commands::PendingReply;
 
 /// However soon the brain wants to be woken, others get a chance before.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -41,12 +41,12 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// What of the memory outlives the process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Remembered {
+pub struct PersistedState {
     /// Sticky ports and counters.
-    pub environments: BTreeMap<EnvName, EnvMemory>,
+    pub environments: BTreeMap<EnvName, EnvHistory>,
     /// What people asked for.
     #[serde(flatten)]
-    pub wishes: Wishes,
+    pub overrides: Overrides,
     /// How many commands were taken in so far; each of them is answered when this is on disk.
     #[serde(skip)]
     pub commands: u64,
@@ -54,108 +54,108 @@ pub struct Remembered {
 
 /// The facts that the reconciler listens to.
 #[derive(Debug)]
-pub(crate) struct Facts {
-    pub(crate) specs: watch::Receiver<Arc<SpecBook>>,
-    pub(crate) worlds: watch::Receiver<Arc<World>>,
-    pub(crate) healths: watch::Receiver<Arc<HealthBook>>,
-    pub(crate) journal: watch::Receiver<Health>,
+pub(crate) struct InputChannels {
+    pub(crate) specs: watch::Receiver<Arc<SpecRegistry>>,
+    pub(crate) stores: watch::Receiver<Arc<Store>>,
+    pub(crate) healths: watch::Receiver<Arc<HealthStates>>,
+    pub(crate) journal: watch::Receiver<JournalHealth>,
     pub(crate) leases: watch::Receiver<Leases>,
-    pub(crate) surveys: watch::Receiver<Arc<Survey>>,
-    pub(crate) links: watch::Receiver<Arc<Book>>,
+    pub(crate) preflights: watch::Receiver<Arc<PreflightSnapshot>>,
+    pub(crate) links: watch::Receiver<Arc<CheckResults>>,
     pub(crate) commands: mpsc::Receiver<Request>,
-    pub(crate) written: watch::Receiver<Option<Written<Remembered>>>,
+    pub(crate) written: watch::Receiver<Option<Saved<PersistedState>>>,
 }
 
 /// What the reconciler tells.
 #[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) desires: watch::Sender<Arc<Desires>>,
-    pub(crate) outlooks: watch::Sender<Arc<Outlook>>,
-    pub(crate) remembered: watch::Sender<Remembered>,
-    pub(crate) openings: watch::Sender<Openings>,
+pub(crate) struct OutputChannels {
+    pub(crate) desires: watch::Sender<Arc<DesiredState>>,
+    pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
+    pub(crate) persisted: watch::Sender<PersistedState>,
+    pub(crate) epochs: watch::Sender<BreakerEpochs>,
     /// A look at engine and disk is wanted.
-    pub(crate) survey: Arc<Notify>,
+    pub(crate) needs_preflight: Arc<Notify>,
     /// The loop goes round.
-    pub(crate) pulse: Pulse,
+    pub(crate) heartbeat: Heartbeat,
 }
 
 /// The reconciler with all that it owns.
 pub(crate) struct Reconciler<B> {
-    brain: Brain,
+    planner: Planner,
     backend: Arc<B>,
-    hands: Hands<B>,
-    board: Reader,
+    executor: Executor<B>,
+    progress: ProgressReader,
     clock: Clock,
-    facts: Facts,
-    wishes: Wishes,
+    inputs: InputChannels,
+    overrides: Overrides,
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
-    told: Told,
-    circuits_version: u64,
+    outputs: OutputChannels,
+    breakers_version: u64,
     commands: u64,
-    unkept: Vec<Unkept>,
-    chronicle: Chronicle,
+    pending_replies: Vec<PendingReply>,
+    recorder: EventRecorder,
 }
 
 #[derive(Debug)]
 enum Wake {
     Stop,
     Specs,
-    World,
+    Store,
     Health,
     Leases,
-    Survey,
+    Preflight,
     Links,
-    Pulse,
+    Heartbeat,
     Progress,
-    Written,
+    Persisted,
     Journal,
     Timer,
-    Act(Box<Finished>),
+    ActionDone(Box<Finished>),
     Command(Option<Request>),
 }
 
 impl<B: Backend> Reconciler<B> {
     pub(crate) fn new(
-        brain: Brain,
+        brain: Planner,
         backend: Arc<B>,
-        hands: Hands<B>,
+        hands: Executor<B>,
         clock: Clock,
-        facts: Facts,
-        told: Told,
-        chronicle: Chronicle,
+        inputs: InputChannels,
+        told: OutputChannels,
+        chronicle: EventRecorder,
     ) -> Self {
-        let (board, wishes) = (hands.board(), told.remembered.borrow().wishes.clone());
+        let (board, wishes) = (hands.progress(), told.persisted.borrow().overrides.clone());
         let plans = Arc::default();
         Self {
-            brain,
+            planner: brain,
             backend,
-            hands,
-            board,
+            executor: hands,
+            progress: board,
             clock,
-            facts,
-            wishes,
+            inputs,
+            overrides: wishes,
             plans,
-            told,
-            circuits_version: 0,
+            outputs: told,
+            breakers_version: 0,
             commands: 0,
-            unkept: Vec::new(),
-            chronicle,
+            pending_replies: Vec::new(),
+            recorder: chronicle,
         }
     }
 
     /// Reconciles until it is stopped, then waits for the acts in flight, but not longer than `grace`.
     pub(crate) async fn run(mut self, stop: CancellationToken, grace: Duration) {
-        let mut wake_at = self.turn("start");
+        let mut wake_at = self.run_pass("start");
         loop {
             let wake = self.wake(&stop, wake_at).await;
-            self.told.pulse.beat();
+            self.outputs.heartbeat.beat();
             let why = match wake {
                 Wake::Stop => break,
                 Wake::Specs => "specs",
-                Wake::World => "world",
+                Wake::Store => "store",
                 Wake::Health => "health",
                 Wake::Leases => "leases",
-                Wake::Survey => "survey",
+                Wake::Preflight => "preflight",
                 Wake::Links => "links",
                 Wake::Timer => "timer",
                 Wake::Journal => "journal",
@@ -163,22 +163,22 @@ impl<B: Backend> Reconciler<B> {
                     self.publish();
                     continue;
                 }
-                Wake::Written => {
-                    self.answer();
+                Wake::Persisted => {
+                    self.reply_when_persisted();
                     continue;
                 }
-                Wake::Act(finished) => {
-                    self.take_in(&finished);
-                    "act"
+                Wake::ActionDone(finished) => {
+                    self.on_result(&finished);
+                    "action"
                 }
                 Wake::Command(Some(request)) => {
-                    self.obey(request);
+                    self.handle_command(request);
                     "command"
                 }
                 // Every handle is gone: nobody is left to command, the work goes on.
-                Wake::Pulse | Wake::Command(None) => continue,
+                Wake::Heartbeat | Wake::Command(None) => continue,
             };
-            wake_at = self.turn(why);
+            wake_at = self.run_pass(why);
         }
         self.finish(grace).await;
     }
@@ -186,176 +186,179 @@ impl<B: Backend> Reconciler<B> {
     async fn wake(&mut self, stop: &CancellationToken, wake_at: Option<Timestamp>) -> Wake {
         let soonest = self.clock.now() + SHORTEST;
         let wake_at = wake_at.map(|at| at.max(soonest));
-        let facts = &mut self.facts;
+        let facts = &mut self.inputs;
         // A publisher that is gone was stopped, or is being restarted with the same channel: no wake.
         tokio::select! {
             biased;
             () = stop.cancelled() => Wake::Stop,
-            finished = self.hands.finished() => Wake::Act(Box::new(finished)),
+            finished = self.executor.next_result() => Wake::ActionDone(Box::new(finished)),
             Some(request) = facts.commands.recv() => Wake::Command(Some(request)),
             Ok(()) = facts.specs.changed() => Wake::Specs,
-            Ok(()) = facts.worlds.changed() => Wake::World,
+            Ok(()) = facts.stores.changed() => Wake::Store,
             Ok(()) = facts.healths.changed() => Wake::Health,
             Ok(()) = facts.journal.changed() => Wake::Journal,
             Ok(()) = facts.leases.changed() => Wake::Leases,
-            Ok(()) = facts.surveys.changed() => Wake::Survey,
+            Ok(()) = facts.preflights.changed() => Wake::Preflight,
             Ok(()) = facts.links.changed() => Wake::Links,
-            () = self.told.pulse.asked() => Wake::Pulse,
-            Ok(()) = self.board.changed() => Wake::Progress,
-            Ok(()) = facts.written.changed() => Wake::Written,
+            () = self.outputs.heartbeat.requested() => Wake::Heartbeat,
+            Ok(()) = self.progress.changed() => Wake::Progress,
+            Ok(()) = facts.written.changed() => Wake::Persisted,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
             else => Wake::Command(None),
         }
     }
 
-    fn turn(&mut self, why: &'static str) -> Option<Timestamp> {
+    fn run_pass(&mut self, why: &'static str) -> Option<Timestamp> {
         let watch = Stopwatch::start();
-        let wake_at = self.look(why);
-        self.chronicle.turned(why, watch.seconds());
+        let wake_at = self.reconcile_once(why);
+        self.recorder.record_pass(why, watch.seconds());
         wake_at
     }
 
     /// One look at everything, the acts that follow from it, and the outlook for the others.
-    fn look(&mut self, why: &'static str) -> Option<Timestamp> {
-        let specs = self.facts.specs.borrow_and_update().clone();
-        let world = self.facts.worlds.borrow_and_update().clone();
-        let health = self.facts.healths.borrow_and_update().clone();
-        let leases = self.facts.leases.borrow_and_update().clone();
-        let survey = self.facts.surveys.borrow_and_update().clone();
-        let links = self.facts.links.borrow_and_update().clone();
-        self.brain.take_links(&links);
+    fn reconcile_once(&mut self, why: &'static str) -> Option<Timestamp> {
+        let specs = self.inputs.specs.borrow_and_update().clone();
+        let world = self.inputs.stores.borrow_and_update().clone();
+        let health = self.inputs.healths.borrow_and_update().clone();
+        let leases = self.inputs.leases.borrow_and_update().clone();
+        let survey = self.inputs.preflights.borrow_and_update().clone();
+        let links = self.inputs.links.borrow_and_update().clone();
+        self.planner.on_links_changed(&links);
         let now = self.clock.now();
-        self.wishes.lift(&specs, now);
-        let facts = wishes::Facts {
+        self.overrides.drop_expired(&specs, now);
+        let facts = overrides::OverrideInputs {
             specs: &specs,
             world: &world,
-            memory: self.brain.memory(),
+            memory: self.planner.state(),
             now,
         };
-        let due = [self.wishes.roll_back_by_itself(facts), self.wishes.expire(facts)];
-        let standing = self.wishes.standing(&specs);
+        let due = [
+            self.overrides.roll_back_automatically(facts),
+            self.overrides.expire(facts),
+        ];
+        let standing = self.overrides.effective(&specs);
         let desired = standing.as_ref().unwrap_or(&specs.environments);
-        self.told.desires.send_if_modified(|told| {
+        self.outputs.desires.send_if_modified(|told| {
             let differs = **told != *desired;
             if differs {
-                self.hands.learn(desired);
+                self.executor.update_secrets(desired);
                 *told = Arc::new(desired.clone());
             }
             differs
         });
-        let looked = Looked {
+        let looked = RecoveryInputs {
             specs: &specs,
             world: &world,
             desired,
-            memory: self.brain.memory(),
-            site: self.brain.site(),
+            memory: self.planner.state(),
+            site: self.planner.identity(),
             now,
         };
-        self.chronicle.recover(&looked);
-        let mut orders = self.wishes.orders.clone();
-        orders.bans = self.chronicle.bans(&looked);
-        orders.expired.clone_from(&self.wishes.expired);
+        self.recorder.recover(&looked);
+        let mut orders = self.overrides.requests.clone();
+        orders.restrictions = self.recorder.restrictions(&looked);
+        orders.expired.clone_from(&self.overrides.expired);
         let span = tracing::debug_span!("turn", why, now = now.0);
         let turn = span.in_scope(|| {
-            self.brain.turn(&Inputs {
+            self.planner.reconcile(&Inputs {
                 specs: desired,
                 scanned: specs.scanned,
-                world: &world,
+                store: &world,
                 health: &health,
                 leases: &leases,
-                orders: &orders,
-                survey: Some(&survey),
+                requests: &orders,
+                preflight: Some(&survey),
                 now,
             })
         });
-        let proven = self.wishes.learn(
+        let proven = self.overrides.record_known_good(
             desired,
-            wishes::Facts {
+            overrides::OverrideInputs {
                 specs: &specs,
                 world: &world,
-                memory: self.brain.memory(),
+                memory: self.planner.state(),
                 now,
             },
         );
-        self.tell_openings();
-        for step in turn.begin {
-            let planned_for = self.brain.memory().in_flight.get(&step.subject);
+        self.publish_breakers();
+        for step in turn.actions {
+            let planned_for = self.planner.state().in_flight.get(&step.subject);
             if let Some(env) = planned_for.map(|flying| flying.environment.clone()) {
-                self.hands.begin(&env, step);
+                self.executor.submit(&env, step);
             }
         }
-        if turn.look_again {
-            self.backend.look_again();
+        if turn.relist {
+            self.backend.request_relist();
         }
-        if turn.survey {
+        if turn.needs_preflight {
             // A permit is kept until somebody takes it, and many permits are one.
-            self.told.survey.notify_one();
+            self.outputs.needs_preflight.notify_one();
         }
         if *self.plans != turn.plans {
             self.plans = Arc::new(turn.plans);
         }
         self.publish();
-        self.remember();
-        let wakes = [turn.wake_at, self.wishes.orders.next_end(now), proven];
+        self.persist();
+        let wakes = [turn.wake_at, self.overrides.requests.next_end(now), proven];
         wakes.into_iter().chain(due).flatten().min()
     }
 
-    fn take_in(&mut self, finished: &Finished) {
-        let world = self.facts.worlds.borrow().clone();
-        self.brain
+    fn on_result(&mut self, finished: &Finished) {
+        let world = self.inputs.stores.borrow().clone();
+        self.planner
             .finished(&finished.step, &finished.outcome, &world, self.clock.now());
-        self.tell_openings();
+        self.publish_breakers();
     }
 
     /// The gate hears of an opening before anything else is handed out, or let through.
-    fn tell_openings(&mut self) {
-        let memory = self.brain.memory();
-        if std::mem::replace(&mut self.circuits_version, memory.circuits.version())
-            != memory.circuits.version()
+    fn publish_breakers(&mut self) {
+        let memory = self.planner.state();
+        if std::mem::replace(&mut self.breakers_version, memory.breakers.version())
+            != memory.breakers.version()
         {
-            let openings = Openings::of(&memory.circuits, memory.environments.keys());
-            self.told.openings.send_replace(openings);
+            let openings = BreakerEpochs::of(&memory.breakers, memory.environments.keys());
+            self.outputs.epochs.send_replace(openings);
         }
     }
 
     fn publish(&mut self) {
-        let last = self.told.outlooks.borrow().clone();
-        let specs = self.facts.specs.borrow().clone();
-        let world = self.facts.worlds.borrow().clone();
-        let progress = self.board.read();
-        let mut outlook = Outlook {
+        let last = self.outputs.snapshots.borrow().clone();
+        let specs = self.inputs.specs.borrow().clone();
+        let world = self.inputs.stores.borrow().clone();
+        let progress = self.progress.read();
+        let mut outlook = Snapshot {
             as_of: self.clock.now(),
             mode: last.mode,
-            trouble: self.chronicle.trouble(),
-            site: last.site.clone(),
+            problems: self.recorder.problems(),
+            identity: last.identity.clone(),
             specs,
-            world,
-            health: self.facts.healths.borrow().clone(),
-            survey: self.facts.surveys.borrow().clone(),
-            links: self.facts.links.borrow().clone(),
+            store: world,
+            health: self.inputs.healths.borrow().clone(),
+            preflight: self.inputs.preflights.borrow().clone(),
+            links: self.inputs.links.borrow().clone(),
             plans: self.plans.clone(),
-            memory: shared(&last.memory, self.brain.memory()),
+            state: shared(&last.state, self.planner.state()),
             progress: shared(&last.progress, &progress),
-            desired: self.told.desires.borrow().clone(),
-            wishes: shared(&last.wishes, &self.wishes),
+            desired: self.outputs.desires.borrow().clone(),
+            overrides: shared(&last.overrides, &self.overrides),
         };
         outlook.mode = outlook.facts().mode();
-        self.chronicle.mode(&outlook);
-        if !outlook.says_the_same_as(&last) {
-            self.told.outlooks.send_replace(Arc::new(outlook));
+        self.recorder.mode(&outlook);
+        if !outlook.eq_ignoring_time(&last) {
+            self.outputs.snapshots.send_replace(Arc::new(outlook));
         }
     }
 
-    fn remember(&self) {
-        let Memory { environments, .. } = self.brain.memory();
-        self.told.remembered.send_if_modified(|kept| {
+    fn persist(&self) {
+        let PlannerState { environments, .. } = self.planner.state();
+        self.outputs.persisted.send_if_modified(|kept| {
             let differs = kept.environments != *environments
-                || kept.wishes != self.wishes
+                || kept.overrides != self.overrides
                 || kept.commands != self.commands;
             if differs {
-                *kept = Remembered {
+                *kept = PersistedState {
                     environments: environments.clone(),
-                    wishes: self.wishes.clone(),
+                    overrides: self.overrides.clone(),
                     commands: self.commands,
                 };
             }
@@ -364,24 +367,24 @@ impl<B: Backend> Reconciler<B> {
     }
 
     async fn finish(&mut self, grace: Duration) {
-        self.hands.abandon_heavy();
+        self.executor.abort_long_running();
         let all = async {
-            while self.hands.in_flight() > 0 {
-                let finished = self.hands.finished().await;
-                let world = self.facts.worlds.borrow().clone();
-                self.brain
+            while self.executor.in_flight() > 0 {
+                let finished = self.executor.next_result().await;
+                let world = self.inputs.stores.borrow().clone();
+                self.planner
                     .finished(&finished.step, &finished.outcome, &world, self.clock.now());
             }
         };
         if tokio::time::timeout(grace, all).await.is_err() {
             tracing::warn!(
-                acts = self.hands.in_flight(),
+                acts = self.executor.in_flight(),
                 "acts in flight are left to the engine"
             );
         }
         self.publish();
-        self.remember();
-        self.chronicle.stopped();
+        self.persist();
+        self.recorder.stopped();
     }
 }
 

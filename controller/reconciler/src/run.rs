@@ -7,37 +7,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend;
-use argus_core::brain::{Brain, Site};
 use argus_core::lease::Leases;
-use argus_core::memory::circuits::Circuits;
-use argus_core::memory::{Memory, breaker};
 use argus_core::plan::Deadlines;
+use argus_core::reconcile::{ControllerIdentity, Planner};
+use argus_core::state::breaker_registry::BreakerRegistry;
+use argus_core::state::{PlannerState, breaker};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::breaker_guard::{BreakerEpochs, BreakerGuard};
 use crate::clock::Clock;
-use crate::gated::{Gated, Openings};
+use crate::executor::Executor;
 use crate::handle::{COMMANDS, Handle};
-use crate::hands::Hands;
-use crate::history::Journal;
-use crate::history::opening::{Beginning, Opening};
-use crate::lock::{Holder, LOCK, Lock, host_name};
-use crate::outlook::Outlook;
-use crate::prober::{Places, Voice};
-use crate::reconciler::{Facts, Reconciler, Told};
-use crate::specs::SpecBook;
-use crate::specs::caught;
-use crate::specs::judge::OwnImage;
-use crate::state::{StateDir, StateError, write_private};
+use crate::journal::Journal;
+use crate::journal::startup::{Started, Startup};
+use crate::lock::{LOCK, Lock, LockHolder, host_name};
+use crate::overrides::DesiredState;
+use crate::prober::{Addresses, ProberIo};
+use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
+use crate::snapshot::Snapshot;
+use crate::specs::SpecRegistry;
+use crate::specs::admitter::OwnImage;
+use crate::specs::sync_barrier;
+use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::watchdog::LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
-use crate::wishes::Desires;
 use crate::{identity, informer, lease, lock, status_writer};
 
 mod tasks;
 
-use tasks::{rules, start_keepers, start_lease, start_prober, start_specs, start_surveyor, start_verifier};
+use tasks::{
+    rules, start_connectivity, start_keepers, start_lease, start_preflight, start_prober, start_specs,
+};
 
 /// What the other tasks get to end after the acts in flight had their grace.
 const LAST_WRITES: Duration = Duration::from_secs(5);
@@ -68,7 +70,7 @@ pub struct Options {
     /// Deadlines of calls.
     pub deadlines: Deadlines,
     /// What the engine's breaker goes by.
-    pub engine_breaker: breaker::Settings,
+    pub engine_breaker: breaker::BreakerSettings,
     /// After how long without a renewal other controllers call this one dead; 90 s unless somebody wants it otherwise.
     pub lease_ttl: Duration,
     /// How long a stop waits for the acts in flight; 30 s unless somebody wants it otherwise.
@@ -85,8 +87,8 @@ pub struct Controller {
     options: Options,
     state: StateDir,
     lock: Lock,
-    site: Site,
-    opening: Opening,
+    site: ControllerIdentity,
+    opening: Startup,
     place: String,
 }
 
@@ -112,14 +114,14 @@ impl Controller {
         let state = StateDir::prepare(&options.state, &options.specs)?;
         let now = options.clock.now();
         let run = identity::fresh(now);
-        let me = Holder {
+        let me = LockHolder {
             pid: std::process::id(),
             host: host_name(),
             since: now.to_string(),
             run: run.clone(),
         };
         let lock = Lock::take(&state.lock(), &me)?;
-        let opening = Opening::read(
+        let opening = Startup::read(
             &state,
             &options.specs,
             &run,
@@ -128,7 +130,7 @@ impl Controller {
             cleared,
         );
         let place = identity::place(state.root());
-        let site = Site {
+        let site = ControllerIdentity {
             controller: opening.controller.clone(),
             run,
             publish_address: options.publish_address,
@@ -149,7 +151,7 @@ impl Controller {
     }
 
     /// Who this controller is; for the backend, which looks at owners again before it removes.
-    pub fn site(&self) -> &Site {
+    pub fn site(&self) -> &ControllerIdentity {
         &self.site
     }
 
@@ -178,39 +180,39 @@ impl Controller {
             place,
         } = self;
         let clock = options.clock;
-        let (openings, openings_seen) = watch::channel(Openings::default());
+        let (openings, openings_seen) = watch::channel(BreakerEpochs::default());
         // The one way to the engine from here on.
         let (backend, lock) = (
-            Arc::new(Gated::new(backend, openings_seen.clone())),
+            Arc::new(BreakerGuard::new(backend, openings_seen.clone())),
             Arc::new(lock),
         );
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
-        let Beginning {
-            remembered,
+        let Started {
+            persisted: remembered,
             stopped,
-            kept,
+            starting_point: kept,
             journal,
-            chronicle,
+            recorder: chronicle,
         } = opening.begin(&supervisor, &site.run, state.incidents());
         // Facts travel on watch channels, which hold the newest value and cannot fill.
-        let (books, specs_seen) = watch::channel(Arc::<SpecBook>::default());
-        let (told_of, told_of_seen) = watch::channel(Arc::<SpecBook>::default());
-        let (desires, desires_seen) = watch::channel(Arc::<Desires>::default());
+        let (books, specs_seen) = watch::channel(Arc::<SpecRegistry>::default());
+        let (told_of, told_of_seen) = watch::channel(Arc::<SpecRegistry>::default());
+        let (desires, desires_seen) = watch::channel(Arc::<DesiredState>::default());
         let (worlds, worlds_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (kept, kept_seen) = watch::channel(kept);
-        let holder = lease::Holder::new(&site, place, options.lease_ttl);
-        let (leases, leases_seen) = watch::channel(Leases::of(holder.me.clone()));
-        let memory = Memory {
+        let holder = lease::OwnLease::new(&site, place, options.lease_ttl);
+        let (leases, leases_seen) = watch::channel(Leases::of(holder.identity.clone()));
+        let memory = PlannerState {
             environments: remembered.environments.clone(),
-            circuits: Circuits::new(options.engine_breaker),
+            breakers: BreakerRegistry::new(options.engine_breaker),
             stopped_by_us: stopped.into_iter().map(|id| (id, None)).collect(),
-            ..Memory::default()
+            ..PlannerState::default()
         };
         let (remembered, remembered_seen) = watch::channel(remembered);
         let (written, written_seen) = watch::channel(None);
-        let blank = Outlook::blank(site.clone(), memory.clone(), clock.now());
+        let blank = Snapshot::blank(site.clone(), memory.clone(), clock.now());
         let (outlooks, outlooks_seen) = watch::channel(Arc::new(blank));
         let (commands, requests) = mpsc::channel(COMMANDS);
 
@@ -219,7 +221,7 @@ impl Controller {
             Importance::Critical,
             lock::watch(lock.clone(), stop.clone()),
         );
-        let (folder, reader) = caught::sides();
+        let (folder, reader) = sync_barrier::sides();
         let told = (kept, books, reader);
         start_specs(&supervisor, rules(&options, &site), told, clock, &stop);
         // The engine is watched by one watch for the life of the process: it cannot be made twice.
@@ -234,26 +236,26 @@ impl Controller {
                 stop.clone(),
             ),
         );
-        let places = Places {
+        let places = Addresses {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
         };
         let eyes = (desires_seen.clone(), worlds_seen.clone());
-        let voice = Voice {
+        let voice = ProberIo {
             healths,
             tally: journal.tally().clone(),
         };
         start_prober(&supervisor, &backend, eyes, voice, places, clock, &stop);
         start_keepers(&supervisor, &state, (remembered_seen, written), kept_seen);
-        let about = lease::Facts {
+        let about = lease::LeaseInputs {
             desires: desires_seen,
             worlds: worlds_seen.clone(),
             outlooks: outlooks_seen.clone(),
         };
         start_lease(&supervisor, &backend, holder, about, leases, clock, &stop);
         let (wanted, surveys_seen) =
-            start_surveyor(&supervisor, &backend, &state, worlds_seen.clone(), clock, &stop);
-        let links_seen = start_verifier(
+            start_preflight(&supervisor, &backend, &state, worlds_seen.clone(), clock, &stop);
+        let links_seen = start_connectivity(
             &supervisor,
             &backend,
             options.helpers,
@@ -266,7 +268,7 @@ impl Controller {
             move || status_writer::run(state.clone(), view.clone(), outlooks.clone(), told_of.clone())
         });
         // It owns all memory: one that died in the middle of a turn is not to be trusted with another.
-        let hands = Hands::new(
+        let hands = Executor::new(
             backend.clone(),
             openings_seen,
             options.deadlines,
@@ -274,26 +276,26 @@ impl Controller {
             journal.clone(),
             clock,
         );
-        let facts = Facts {
+        let facts = InputChannels {
             specs: specs_seen.clone(),
-            worlds: worlds_seen,
+            stores: worlds_seen,
             healths: healths_seen,
             journal: journal.health(),
             leases: leases_seen,
-            surveys: surveys_seen,
+            preflights: surveys_seen,
             links: links_seen,
             commands: requests,
             written: written_seen,
         };
-        let told = Told {
+        let told = OutputChannels {
             desires,
-            outlooks,
-            remembered,
-            openings,
-            survey: wanted,
-            pulse: supervisor.pulses().of(LOOP),
+            snapshots: outlooks,
+            persisted: remembered,
+            epochs: openings,
+            needs_preflight: wanted,
+            heartbeat: supervisor.pulses().of(LOOP),
         };
-        let brain = Brain::new(site, memory).with_deadlines(options.deadlines);
+        let brain = Planner::new(site, memory).with_deadlines(options.deadlines);
         let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told, chronicle);
         supervisor.spawn_once(
             "reconciler",
@@ -312,11 +314,11 @@ impl Controller {
         (
             Handle {
                 commands,
-                outlook: outlooks_seen,
+                snapshot: outlooks_seen,
                 journal,
                 folder,
-                books: specs_seen,
-                told_of: told_of_seen,
+                registries: specs_seen,
+                flushed: told_of_seen,
             },
             running,
         )

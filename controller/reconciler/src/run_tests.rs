@@ -7,11 +7,11 @@ use argus_core::ident::EnvName;
 use argus_core::mode::Mode;
 
 use super::*;
-use crate::fake::Fake;
+use crate::fake_backend::FakeBackend;
 use crate::handle::{Command, CommandError};
-use crate::keeper;
 use crate::lock::LockError;
-use crate::reconciler::Remembered;
+use crate::persisted;
+use crate::reconciler::PersistedState;
 use crate::status_writer::EnvFiles;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -19,12 +19,12 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct View;
 
 impl StatusView for View {
-    fn environments(&self, outlook: &Outlook) -> BTreeSet<EnvName> {
+    fn environments(&self, outlook: &Snapshot) -> BTreeSet<EnvName> {
         outlook.specs.environments.keys().cloned().collect()
     }
 
-    fn environment(&self, env: &EnvName, outlook: &Outlook, _: Option<&str>) -> EnvFiles {
-        let down = outlook.wishes.down.contains_key(env);
+    fn environment(&self, env: &EnvName, outlook: &Snapshot, _: Option<&str>) -> EnvFiles {
+        let down = outlook.overrides.down.contains_key(env);
         EnvFiles {
             json: format!("{{\"environment\":\"{env}\",\"down\":{down}}}"),
             env: String::new(),
@@ -32,7 +32,7 @@ impl StatusView for View {
         }
     }
 
-    fn controller(&self, outlook: &Outlook, _: Option<&str>) -> String {
+    fn controller(&self, outlook: &Snapshot, _: Option<&str>) -> String {
         format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
     }
 }
@@ -53,9 +53,9 @@ fn options(dir: &std::path::Path) -> Options {
         publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         engine_host: None,
         deadlines: Deadlines::default(),
-        engine_breaker: argus_core::memory::breaker::Settings::default(),
+        engine_breaker: argus_core::state::breaker::BreakerSettings::default(),
         stop_grace: Duration::from_secs(2),
-        journal_limit: crate::history::journal::LIMIT,
+        journal_limit: crate::journal::handle::LIMIT,
         lease_ttl: argus_core::lease::TTL,
         clock: Clock::system(),
     }
@@ -71,8 +71,8 @@ fn retry(env: &EnvName) -> Command {
     Command::Retry { environment }
 }
 
-async fn until(handle: &Handle, what: &str, is: impl Fn(&Outlook) -> bool) -> Arc<Outlook> {
-    let mut outlooks = handle.outlooks();
+async fn until(handle: &Handle, what: &str, is: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    let mut outlooks = handle.snapshots();
     let waited = tokio::time::timeout(LIMIT, outlooks.wait_for(|outlook| is(outlook))).await;
     waited.map_or_else(|_| panic!("{what}"), |found| found.unwrap().clone())
 }
@@ -92,8 +92,8 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
         StateError::Held(LockError::Held { holder, .. }) => assert_eq!(holder.run, site.run),
         other => panic!("{other}"),
     }
-    let (handle, running) = controller.start(Fake::empty(), Arc::new(View));
-    let up = |outlook: &Outlook| outlook.is_complete() && outlook.mode == Mode::Full;
+    let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
+    let up = |outlook: &Snapshot| outlook.is_complete() && outlook.mode == Mode::Full;
     until(&handle, "up", |outlook| {
         up(outlook) && outlook.specs.environments.contains_key(&shop)
     })
@@ -104,7 +104,10 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
         Err(CommandError::Unknown(nobody))
     );
     handle.send(down(&shop)).await.unwrap();
-    until(&handle, "down", |outlook| outlook.wishes.down.contains_key(&shop)).await;
+    until(&handle, "down", |outlook| {
+        outlook.overrides.down.contains_key(&shop)
+    })
+    .await;
     let token = running.stop_token();
     let ended = tokio::join!(tokio::time::timeout(LIMIT, running.ended()), async {
         token.cancel();
@@ -125,11 +128,11 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     assert!(controller.ended_cleanly() && !state.clean_shutdown().exists());
     assert_eq!(controller.site().controller, site.controller);
     assert_ne!(controller.site().run, site.run);
-    let (handle, running) = controller.start(Fake::empty(), Arc::new(View));
+    let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
     let outlook = until(&handle, "up again", up).await;
-    assert!(outlook.specs.environments.contains_key(&shop) && outlook.wishes.down.contains_key(&shop));
+    assert!(outlook.specs.environments.contains_key(&shop) && outlook.overrides.down.contains_key(&shop));
     handle.send(retry(&shop)).await.unwrap();
-    until(&handle, "lifted", |outlook| outlook.wishes.down.is_empty()).await;
+    until(&handle, "lifted", |outlook| outlook.overrides.down.is_empty()).await;
     running.stop_token().cancel();
     assert_eq!(
         tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),
@@ -143,7 +146,7 @@ async fn a_lost_lock_ends_the_controller_with_its_name() {
     std::fs::create_dir(dir.path().join("specs")).unwrap();
     let (_handle, running) = Controller::open(options(dir.path()))
         .unwrap()
-        .start(Fake::empty(), Arc::new(View));
+        .start(FakeBackend::empty(), Arc::new(View));
     std::fs::remove_file(StateDir::at(dir.path().join("state")).lock()).unwrap();
     let died = tokio::time::timeout(LIMIT, running.ended())
         .await
@@ -165,7 +168,7 @@ async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_wi
     let spec = "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n";
     std::fs::write(specs.join("e2e.yaml"), spec).unwrap();
     let controller = Controller::open(options(dir.path())).unwrap();
-    let (handle, running) = controller.start(Fake::empty(), Arc::new(View));
+    let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
     until(&handle, "up", |outlook| {
         outlook.is_complete() && outlook.specs.environments.contains_key(&shop)
     })
@@ -179,16 +182,16 @@ async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_wi
         holder: None,
     };
     handle.send(hold.clone()).await.unwrap();
-    let kept: Remembered = keeper::read(&state.memory_json(), argus_core::time::Timestamp(1))
-        .kept
+    let kept: PersistedState = persisted::read(&state.state_json(), argus_core::time::Timestamp(1))
+        .value
         .unwrap();
-    assert_eq!(kept.wishes.orders.holds.len(), 1);
+    assert_eq!(kept.overrides.requests.holds.len(), 1);
     // A folder in its place cannot be written.
-    std::fs::remove_file(state.memory_json()).unwrap();
-    std::fs::create_dir_all(state.memory_json().join("full")).unwrap();
+    std::fs::remove_file(state.state_json()).unwrap();
+    std::fs::create_dir_all(state.state_json().join("full")).unwrap();
     let told = tokio::time::timeout(LIMIT, handle.send(hold)).await.unwrap();
-    assert!(matches!(told, Err(CommandError::NotKept(_))), "{told:?}");
-    std::fs::remove_dir_all(state.memory_json()).unwrap();
+    assert!(matches!(told, Err(CommandError::NotPersisted(_))), "{told:?}");
+    std::fs::remove_dir_all(state.state_json()).unwrap();
     running.stop_token().cancel();
     assert_eq!(
         tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),

@@ -10,22 +10,22 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 
 pub mod admission;
-pub mod book;
-pub mod caught;
+pub mod admitter;
 mod clash;
-pub mod desk;
+pub mod debounce;
 pub mod digest;
-mod doubt;
-pub mod judge;
+pub mod env_vars;
+mod incomplete;
+pub mod loader;
 pub mod nudge;
+pub mod registry;
 pub mod scan;
-pub mod settle;
-pub mod site;
+pub mod sync_barrier;
 
-pub use book::{FileEntry, SpecBook, Standing};
-use caught::Reader;
-pub use desk::{Desk, Kept, Rules};
+pub use loader::{Rules, SpecLoader, StartingPoint};
 use nudge::Nudge;
+pub use registry::{FileEntry, FileState, SpecRegistry};
+use sync_barrier::SyncResponder;
 
 /// So long must it be quiet after a notification before the folder is read.
 const QUIET: Duration = Duration::from_millis(150);
@@ -39,20 +39,20 @@ const FAST_TICK: Duration = Duration::from_secs(1);
 /// Reads the folder until it is stopped. Publishes the book when it differs, and what is to be kept of it.
 pub async fn run(
     rules: Rules,
-    kept: watch::Sender<Kept>,
-    books: watch::Sender<Arc<SpecBook>>,
-    mut reader: Reader,
+    kept: watch::Sender<StartingPoint>,
+    books: watch::Sender<Arc<SpecRegistry>>,
+    mut reader: SyncResponder,
     clock: Clock,
     stop: CancellationToken,
 ) {
     let mut nudge = Nudge::new(rules.folder.clone());
-    let nudged = nudge.nudged();
-    let mut desk = Desk::new(rules, kept.borrow().clone());
+    let nudged = nudge.changed();
+    let mut desk = SpecLoader::new(rules, kept.borrow().clone());
     loop {
         let begun = reader.begin();
         let looked = tokio::task::spawn_blocking(move || {
             let mut desk = desk;
-            let round = desk.round(clock.now());
+            let round = desk.scan_once(clock.now());
             (desk, round)
         });
         let round = match looked.await {
@@ -105,15 +105,15 @@ async fn quiet(nudged: &Notify, next: Timestamp, clock: Clock, stop: &Cancellati
     }
 }
 
-fn publish(desk: &Desk, books: &watch::Sender<Arc<SpecBook>>, kept: &watch::Sender<Kept>) {
+fn publish(desk: &SpecLoader, books: &watch::Sender<Arc<SpecRegistry>>, kept: &watch::Sender<StartingPoint>) {
     books.send_if_modified(|book| {
-        let differs = **book != *desk.book();
+        let differs = **book != *desk.registry();
         if differs {
-            *book = Arc::new(desk.book().clone());
+            *book = Arc::new(desk.registry().clone());
         }
         differs
     });
-    let keep = desk.kept();
+    let keep = desk.starting_point();
     kept.send_if_modified(|kept| {
         let differs = *kept != keep;
         if differs {

@@ -12,9 +12,9 @@ use argus_crds::status::ControllerStatus;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::outlook::Outlook;
-use crate::specs::SpecBook;
-use crate::state::{StateDir, is_status, write_public};
+use crate::snapshot::Snapshot;
+use crate::specs::SpecRegistry;
+use crate::state_dir::{StateDir, is_status, write_public};
 
 /// Changes that follow each other this fast are written once.
 const SETTLE: Duration = Duration::from_millis(30);
@@ -24,15 +24,15 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Says what stands in the files; pure, and called on a thread that may block.
 pub trait StatusView: Send + Sync + 'static {
     /// The environments that have files.
-    fn environments(&self, outlook: &Outlook) -> BTreeSet<EnvName> {
+    fn environments(&self, outlook: &Snapshot) -> BTreeSet<EnvName> {
         outlook.environments()
     }
 
     /// The files of an environment; `previous`: its JSON as it was written last, by whichever process.
-    fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles;
+    fn environment(&self, env: &EnvName, outlook: &Snapshot, previous: Option<&str>) -> EnvFiles;
 
     /// `controller.json`.
-    fn controller(&self, outlook: &Outlook, previous: Option<&str>) -> String;
+    fn controller(&self, outlook: &Snapshot, previous: Option<&str>) -> String;
 }
 
 /// The files of an environment.
@@ -48,7 +48,7 @@ pub struct EnvFiles {
 
 /// What lies in the directory.
 #[derive(Debug, Default)]
-struct Written {
+struct WriteReport {
     files: BTreeMap<PathBuf, String>,
 }
 
@@ -56,10 +56,10 @@ struct Written {
 pub async fn run(
     state: StateDir,
     view: Arc<dyn StatusView>,
-    mut outlooks: watch::Receiver<Arc<Outlook>>,
-    told_of: watch::Sender<Arc<SpecBook>>,
+    mut outlooks: watch::Receiver<Arc<Snapshot>>,
+    told_of: watch::Sender<Arc<SpecRegistry>>,
 ) {
-    let mut written = Written::default();
+    let mut written = WriteReport::default();
     let mut first = true;
     outlooks.mark_changed();
     loop {
@@ -124,7 +124,7 @@ pub(crate) fn stopped(dir: &StateDir, at: Timestamp) -> io::Result<()> {
     write_public(&path, (serde_json::to_string_pretty(&status)? + "\n").as_bytes())
 }
 
-impl Written {
+impl WriteReport {
     /// Takes up what an earlier process left.
     fn read(&mut self, dir: &StateDir) -> io::Result<()> {
         for entry in std::fs::read_dir(dir.environments())? {
@@ -147,7 +147,7 @@ impl Written {
         Ok(())
     }
 
-    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, outlook: &Outlook) -> io::Result<()> {
+    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, outlook: &Snapshot) -> io::Result<()> {
         let mut there = BTreeSet::from([dir.controller_json()]);
         let mut texts = Vec::new();
         for env in view.environments(outlook) {
@@ -226,22 +226,22 @@ fn timeless(text: &str) -> Option<Value> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use argus_core::brain::Site;
-    use argus_core::memory::Memory;
-    use argus_core::observed::{Sighting, World};
+    use argus_core::observed::{Store, WatchEvent};
+    use argus_core::reconcile::ControllerIdentity;
+    use argus_core::state::PlannerState;
     use argus_core::time::Timestamp;
 
     use super::*;
-    use crate::specs::SpecBook;
+    use crate::specs::SpecRegistry;
 
     struct View(Vec<&'static str>);
 
     impl StatusView for View {
-        fn environments(&self, _: &Outlook) -> BTreeSet<EnvName> {
+        fn environments(&self, _: &Snapshot) -> BTreeSet<EnvName> {
             self.0.iter().map(|name| EnvName::new(*name).unwrap()).collect()
         }
 
-        fn environment(&self, env: &EnvName, outlook: &Outlook, previous: Option<&str>) -> EnvFiles {
+        fn environment(&self, env: &EnvName, outlook: &Snapshot, previous: Option<&str>) -> EnvFiles {
             let json = format!("{{\"environment\":\"{env}\",\"asOf\":\"{}\"}}", outlook.as_of);
             EnvFiles {
                 json,
@@ -250,24 +250,24 @@ mod tests {
             }
         }
 
-        fn controller(&self, outlook: &Outlook, _: Option<&str>) -> String {
+        fn controller(&self, outlook: &Snapshot, _: Option<&str>) -> String {
             format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
         }
     }
 
-    fn outlook(at: i64, complete: bool) -> Outlook {
-        let site = Site {
+    fn outlook(at: i64, complete: bool) -> Snapshot {
+        let site = ControllerIdentity {
             controller: "C".into(),
             run: "R".into(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let mut outlook = Outlook::blank(site, Memory::default(), Timestamp(at));
+        let mut outlook = Snapshot::blank(site, PlannerState::default(), Timestamp(at));
         if complete {
-            let mut world = World::default();
-            world.apply(Sighting::ListBegan);
-            world.apply(Sighting::ListDone);
-            outlook.world = Arc::new(world);
-            let mut specs = SpecBook::remembering(BTreeMap::new());
+            let mut world = Store::default();
+            world.apply(WatchEvent::Init);
+            world.apply(WatchEvent::InitDone);
+            outlook.store = Arc::new(world);
+            let mut specs = SpecRegistry::remembering(BTreeMap::new());
             specs.scanned = true;
             outlook.specs = Arc::new(specs);
         }
@@ -280,7 +280,7 @@ mod tests {
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
         let json = |env: &str| std::fs::read_to_string(state.environments().join(format!("{env}.json")));
         std::fs::write(state.environments().join("left.json"), "{}").unwrap();
-        let mut written = Written::default();
+        let mut written = WriteReport::default();
         written.read(&state).unwrap();
         written
             .update(&state, &View(vec!["shop"]), &outlook(1_000, false))

@@ -10,12 +10,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 
-pub mod crew;
-pub mod pulse;
+pub mod heartbeat;
+pub mod task_set;
 pub mod watchdog;
 pub mod window;
 
-pub use pulse::{Pulse, Pulses};
+pub use heartbeat::{Heartbeat, Heartbeats};
 pub use window::Window;
 
 /// Restarts of one task within [`RESTART_SPAN`] before it is given up.
@@ -54,7 +54,7 @@ pub struct Supervisor {
     tracker: TaskTracker,
     deaths: mpsc::Sender<TaskDied>,
     died: mpsc::Receiver<TaskDied>,
-    pulses: Pulses,
+    pulses: Heartbeats,
 }
 
 impl Supervisor {
@@ -68,12 +68,12 @@ impl Supervisor {
             tracker: TaskTracker::new(),
             deaths,
             died,
-            pulses: Pulses::default(),
+            pulses: Heartbeats::default(),
         }
     }
 
     /// The signs of life of its tasks.
-    pub fn pulses(&self) -> &Pulses {
+    pub fn pulses(&self) -> &Heartbeats {
         &self.pulses
     }
 

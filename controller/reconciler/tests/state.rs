@@ -6,9 +6,9 @@ mod damage;
 #[path = "state/stage.rs"]
 mod stage;
 
-use argus_backend::sim::{Engine, Weather};
+use argus_backend::sim::{Engine, FaultProfile};
 use argus_core::mode::Mode;
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 use argus_core::plan::WaitingOn;
 use argus_crds::incident::Incident;
 use argus_reconciler::{Command, CommandError};
@@ -16,7 +16,7 @@ use stage::{SHOP, Stage, copied, env, incidents};
 
 #[tokio::test(start_paused = true)]
 async fn no_condition_of_the_state_directory_ends_in_a_crash_a_removal_or_a_restart() {
-    let on = Stage::new(Weather::calm());
+    let on = Stage::new(FaultProfile::calm());
     let first = on.start(&on.state("first"), on.fresh());
     first.settled().await;
     let engine = first.engine();
@@ -66,7 +66,7 @@ async fn no_condition_of_the_state_directory_ends_in_a_crash_a_removal_or_a_rest
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_book_and_a_broken_file_remove_nothing() {
-    let on = Stage::new(Weather::calm());
+    let on = Stage::new(FaultProfile::calm());
     let state = on.state("s");
     let run = on.start(&state, on.fresh());
     run.settled().await;
@@ -80,7 +80,7 @@ async fn a_lost_book_and_a_broken_file_remove_nothing() {
         .until("it is told", |outlook| {
             let plan = outlook.plans.get(&env("shop"));
             outlook.is_complete()
-                && plan.is_some_and(|plan| plan.waits.iter().any(|wait| wait.on == WaitingOn::File))
+                && plan.is_some_and(|plan| plan.waits.iter().any(|wait| wait.on == WaitingOn::SpecPending))
         })
         .await;
     assert!(!outlook.specs.environments.contains_key(&env("shop")));
@@ -92,7 +92,7 @@ async fn a_lost_book_and_a_broken_file_remove_nothing() {
     assert_eq!(run.engine().model.calls().len(), before, "it is adopted");
     on.remove("shop");
     run.until("it is gone", |outlook| {
-        outlook.world.of(&env("shop")).is_none() && outlook.world.of(&env("mail")).is_some()
+        outlook.store.of(&env("shop")).is_none() && outlook.store.of(&env("mail")).is_some()
     })
     .await;
     run.stop().await;
@@ -109,9 +109,9 @@ fn made(engine: &Engine) -> usize {
 #[tokio::test(start_paused = true)]
 async fn what_a_killed_run_had_begun_is_settled_and_told() {
     // Every call takes five seconds: the controller dies while some are on their way.
-    let slow = Weather {
+    let slow = FaultProfile {
         call: (5_000, 5_000),
-        ..Weather::calm()
+        ..FaultProfile::calm()
     };
     let on = Stage::new(slow);
     let (first, state) = (on.state("first"), on.state("second"));
@@ -137,11 +137,11 @@ async fn what_a_killed_run_had_begun_is_settled_and_told() {
     assert_eq!(outlook.mode, Mode::Full);
     let all = incidents(&state);
     let [incident] = &all[..] else { panic!("{all:?}") };
-    assert!(!incident.clean && incident.died.is_some() && incident.last_heard.is_some());
+    assert!(!incident.clean && incident.died.is_some() && incident.last_seen.is_some());
     assert!(incident.open_intents.len() >= 2, "{incident:#?}");
     for open in &incident.open_intents {
         assert!(
-            ["done", "notDone", "redo"].contains(&open.settled.as_str()),
+            ["done", "notDone", "redo"].contains(&open.resolution.as_str()),
             "{open:?}"
         );
     }
@@ -171,7 +171,7 @@ async fn what_a_killed_run_had_begun_is_settled_and_told() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_told() {
-    let on = Stage::new(Weather::calm());
+    let on = Stage::new(FaultProfile::calm());
     let state = on.state("s");
     let run = on.start(&state, on.fresh());
     run.settled().await;
@@ -200,13 +200,15 @@ async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_to
     assert!(matches!(refused, Err(CommandError::Safe(_))), "{refused:?}");
     std::fs::remove_dir(&journal).unwrap();
     run.pause(60).await;
-    assert_eq!(run.handle.outlook().mode, Mode::Safe, "writable is not enough");
+    assert_eq!(run.handle.snapshot().mode, Mode::Safe, "writable is not enough");
     assert_eq!(run.engine().model.calls().len(), before);
     run.handle.send(Command::ResumeController).await.unwrap();
     let outlook = run.settled().await;
     assert_eq!(outlook.mode, Mode::Full);
-    let failures = &outlook.memory.failures;
-    let ours = |failure: &argus_core::plan::Failure| matches!(failure.error, ActError::JournalUnwritable(_));
+    let failures = &outlook.state.action_failures;
+    let ours = |failure: &argus_core::plan::ActionFailure| {
+        matches!(failure.error, ActionError::JournalUnwritable(_))
+    };
     assert!(!failures.values().any(ours), "it is nobody's failure");
     run.stop().await;
 }

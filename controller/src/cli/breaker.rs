@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus, EnvironmentStatus};
 use argus_reconciler::Command;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
 use super::output::{self, Format};
-use super::{status, table, tell};
+use super::{client, status, table};
+use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::taken::Taken;
 
 const HEAD: &[&str] = &[
     "BREAKER",
@@ -83,10 +83,10 @@ impl Which {
         Ok(Exit::Done)
     }
 
-    fn breakers(&self, state: &StateDir) -> Result<Told, Failure> {
+    fn breakers(&self, state: &StateDir) -> Result<BreakerReport, Failure> {
         let Some(env) = &self.environment else {
             let engine = status::controller(state)?.and_then(|controller| controller.breaker);
-            return Ok(Told::of(engine, &status::all(state)?));
+            return Ok(BreakerReport::of(engine, &status::all(state)?));
         };
         let own = status::existing(state, env)?.breaker.unwrap_or(BreakerStatus {
             scope: BreakerScope::Environment,
@@ -94,11 +94,11 @@ impl Which {
         });
         // An environment shows the engine's breaker where that is not closed.
         Ok(match own.scope {
-            BreakerScope::Engine => Told {
+            BreakerScope::Engine => BreakerReport {
                 engine: Some(own),
                 environments: BTreeMap::new(),
             },
-            BreakerScope::Environment => Told {
+            BreakerScope::Environment => BreakerReport {
                 engine: None,
                 environments: BTreeMap::from([(env.clone(), own)]),
             },
@@ -112,7 +112,7 @@ impl Which {
             |env| format!("the breaker of {env}"),
         );
         let command = Command::ResetBreaker { environment };
-        let say = |taken: &Taken| {
+        let say = |taken: &CommandReply| {
             let reset = taken.circuit();
             if reset.was_closed() {
                 format!("{whose} is closed already\n")
@@ -125,21 +125,21 @@ impl Which {
                 )
             }
         };
-        tell::one(options, &command, self.output, say)
+        client::one(options, &command, self.output, say)
     }
 }
 
 /// How the breakers stand, for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct BreakerReport {
     /// The engine's; none where it is not asked for, or no controller ever ran.
     engine: Option<BreakerStatus>,
     /// Those of the environments that ever counted something, by name.
     environments: BTreeMap<String, BreakerStatus>,
 }
 
-impl Told {
+impl BreakerReport {
     /// All there are.
     pub(crate) fn of<'a>(
         engine: Option<BreakerStatus>,
@@ -175,7 +175,7 @@ fn row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
         (*name).to_owned(),
         state.to_owned(),
         breaker.failures.to_string(),
-        breaker.openings.to_string(),
+        breaker.times_opened.to_string(),
         breaker.retry_at.clone().unwrap_or_default(),
         breaker.last_failure.clone().unwrap_or_default(),
     ]

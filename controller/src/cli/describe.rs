@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use argus_crds::error::StructuredError;
 use argus_crds::status::{EnvironmentStatus, ServiceStatus, Truth};
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
 use super::output::{self, Format};
 use super::{get, status, table};
-use crate::debug;
+use crate::call_trace;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -27,7 +27,7 @@ impl Describe {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::say_if_alone(&state);
-        let status = debug::shown(status::existing(&state, &self.environment)?);
+        let status = call_trace::shown(status::existing(&state, &self.environment)?);
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&status)?,
             Format::Yaml => output::yaml(&status)?,
@@ -71,7 +71,10 @@ fn text(status: &EnvironmentStatus) -> String {
     section(&mut text, "Conditions", &conditions(status));
     section(&mut text, "Services", &services(&status.services));
     section(&mut text, "Ports", &ports(status));
-    let complaints = status.complaints.iter().filter(|complaint| !complaint.is_error());
+    let complaints = status
+        .diagnostics
+        .iter()
+        .filter(|complaint| !complaint.is_error());
     let notes = output::lines(
         complaints
             .map(|complaint| &complaint.message)
@@ -190,7 +193,7 @@ fn error(error: &StructuredError) -> String {
         let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
     }
     for call in &error.debug {
-        let _ = writeln!(text, "  {} {}", output::cyan("called:"), debug::line(call));
+        let _ = writeln!(text, "  {} {}", output::cyan("called:"), call_trace::line(call));
     }
     text
 }

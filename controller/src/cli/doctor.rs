@@ -6,24 +6,24 @@ use argus_backend::Backend as _;
 use argus_core::secrets::Secrets;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use argus_reconciler::identity;
-use argus_reconciler::specs::{Kept, SpecBook};
-use argus_reconciler::state::StateDir;
+use argus_reconciler::specs::{SpecRegistry, StartingPoint};
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::output::{self, Format};
-use super::{incidents, plan, preflight, reading, status, table};
+use super::{incidents, plan, preflight, spec_files, status, table};
+use crate::app;
+use crate::blocking_io;
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::wire;
 
 mod bundle;
 mod findings;
 mod machine;
 
-use findings::{Finding, Gravity};
+use findings::{Finding, FindingSeverity};
 
 const HEAD: &[&str] = &["GRAVITY", "WHERE", "FOUND", "CODE"];
 
@@ -40,21 +40,21 @@ pub(crate) struct Doctor {
 }
 
 /// All that was found out; what could not be is told in words.
-struct Seen {
+struct DoctorInputs {
     settings: Settings,
     state: StateDir,
     alive: bool,
     controller: Option<ControllerStatus>,
     environments: Vec<EnvironmentStatus>,
     incidents: Vec<argus_crds::incident::Incident>,
-    book: SpecBook,
+    book: SpecRegistry,
     preflight: PreflightReport,
     /// What is not told, of all files.
     secrets: Secrets,
 }
 
 /// What goes into a bundle, and is no sign of anything by itself.
-struct Beside {
+struct OtherInputs {
     engine: Result<Value, String>,
     plan: Result<String, String>,
 }
@@ -62,7 +62,7 @@ struct Beside {
 /// What is told, for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct DoctorReport {
     healthy: bool,
     findings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,9 +70,9 @@ pub(crate) struct Told {
 }
 
 /// What is wrong.
-pub(crate) async fn told(settings: Settings) -> Result<Told, Failure> {
+pub(crate) async fn told(settings: Settings) -> Result<DoctorReport, Failure> {
     let findings = findings::of(&look(settings).await?);
-    Ok(Told {
+    Ok(DoctorReport {
         healthy: findings.is_empty(),
         findings,
         bundle: None,
@@ -87,7 +87,7 @@ impl Doctor {
             let beside = super::block_on(beside(&seen))?;
             bundle::write(out, &seen, &beside, &findings)?;
         }
-        let told = Told {
+        let told = DoctorReport {
             healthy: findings.is_empty(),
             findings,
             bundle: self.out.as_ref().map(|out| out.display().to_string()),
@@ -116,29 +116,32 @@ impl Doctor {
 
 /// As the worst that was found would end; warnings are no failure.
 fn exit(findings: &[Finding]) -> Exit {
-    match findings.first().filter(|worst| worst.gravity == Gravity::Fail) {
+    match findings
+        .first()
+        .filter(|worst| worst.severity == FindingSeverity::Fail)
+    {
         None => Exit::Done,
         Some(worst) => worst.code.map_or(Exit::Unexpected, Exit::of),
     }
 }
 
-async fn look(settings: Settings) -> Result<Seen, Failure> {
+async fn look(settings: Settings) -> Result<DoctorInputs, Failure> {
     let preflight = Box::pin(preflight::look(&settings, &[], false)).await?;
-    files::read(move || read(settings, preflight)).await
+    blocking_io::read(move || read(settings, preflight)).await
 }
 
 /// What lies in files.
-fn read(settings: Settings, preflight: PreflightReport) -> Result<Seen, Failure> {
+fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let kept: Kept = status::peek(&state.book_json());
+    let kept: StartingPoint = status::peek(&state.specs_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
-    let book = reading::folder(&settings, &settings.specs, &identity, kept)?;
+    let book = spec_files::folder(&settings, &settings.specs, &identity, kept)?;
     let mut secrets = Secrets::default();
     let held = book.files.values().filter_map(|entry| entry.holds.as_ref());
     for accepted in held.chain(book.environments.values()) {
         secrets.join(&accepted.desired.not_to_be_told());
     }
-    Ok(Seen {
+    Ok(DoctorInputs {
         alive: status::is_alive(&state),
         controller: status::controller(&state)?,
         environments: status::all(&state)?,
@@ -151,9 +154,9 @@ fn read(settings: Settings, preflight: PreflightReport) -> Result<Seen, Failure>
     })
 }
 
-async fn beside(seen: &Seen) -> Result<Beside, Failure> {
-    let docker = wire::docker(&seen.settings)?;
-    let (engine, plan) = tokio::join!(docker.about(), plan::as_text(&seen.settings, &seen.book));
+async fn beside(seen: &DoctorInputs) -> Result<OtherInputs, Failure> {
+    let docker = app::docker(&seen.settings)?;
+    let (engine, plan) = tokio::join!(docker.info(), plan::as_text(&seen.settings, &seen.book));
     let engine = engine.map_err(|error| error.to_string()).map(|about| {
         serde_json::json!({
             "version": about.version,
@@ -163,7 +166,7 @@ async fn beside(seen: &Seen) -> Result<Beside, Failure> {
             "facts": about.facts,
         })
     });
-    Ok(Beside {
+    Ok(OtherInputs {
         engine,
         plan: plan.map_err(|failure| failure.message().to_owned()),
     })
@@ -174,9 +177,9 @@ fn text(findings: &[Finding]) -> String {
         return format!("{}\n", output::green("nothing is wrong"));
     }
     let row = |one: &Finding| {
-        let gravity = match one.gravity {
-            Gravity::Fail => output::red("fail"),
-            Gravity::Warn => output::yellow("warn"),
+        let gravity = match one.severity {
+            FindingSeverity::Fail => output::red("fail"),
+            FindingSeverity::Warn => output::yellow("warn"),
         };
         let code = one.code.map(|code| code.to_string());
         vec![

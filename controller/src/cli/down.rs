@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::Command;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
+use super::client::{failure, send};
 use super::output::{self, Format};
 use super::status;
-use super::tell::{failure, tell};
 use super::wait::{self, Goal};
 use crate::exit::{Exit, Failure};
 use crate::http::client::ClientError;
 use crate::settings::{Options, Settings, SpecOptions};
 
-mod alone;
+mod offline;
 
 #[derive(Debug, Args)]
 pub(crate) struct Down {
@@ -50,7 +50,7 @@ impl Down {
             if status::is_alive(&state) {
                 through(&state, &names, self.timeout).await
             } else {
-                alone::take_down(&settings, if self.all { Vec::new() } else { envs }, self.timeout).await
+                offline::take_down(&settings, if self.all { Vec::new() } else { envs }, self.timeout).await
             }
         })?;
         match self.output {
@@ -74,7 +74,7 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
         if let Some(held) = held {
             return Err(Failure::new(held));
         }
-        match tell(state, &Command::Down { environment }).await {
+        match send(state, &Command::Down { environment }).await {
             Ok(_) => {}
             // It knows none of that name, yet some of it is left: it is on its way out already.
             Err(ClientError::Refused(_))

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_core::record::{Record, Wanted};
+use argus_core::journal::{EventFilter, Record};
 use argus_crds::error::Reason;
 use argus_reconciler::clock;
-use argus_reconciler::history::Tail;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::journal::Tail;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ impl Events {
 
     /// Those that are asked for; the words know all of them.
     fn chosen(&self, records: Vec<Record>, words: &mut Words, past: bool) -> Vec<Event> {
-        let wanted = Wanted {
+        let wanted = EventFilter {
             environments: self.environment.iter().cloned().collect(),
             names: self.types.iter().copied().map(str::to_owned).collect(),
         };
@@ -110,7 +110,9 @@ impl Events {
             let (subject, what) = words.of(&record);
             let at = argus_core::time::Timestamp::parse(&record.at);
             let is_later = self.after.is_none_or(|after| record.seq > after);
-            if is_later && wanted.takes(&record) && since.is_none_or(|since| at.is_some_and(|at| at >= since))
+            if is_later
+                && wanted.matches(&record)
+                && since.is_none_or(|since| at.is_some_and(|at| at >= since))
             {
                 chosen.push(Event {
                     record,
@@ -154,7 +156,7 @@ struct Screen {
 impl Screen {
     /// All there are.
     fn show_all(&mut self, events: &[Event]) -> Result<(), Failure> {
-        let told = || page::Told {
+        let told = || page::EventsPage {
             items: events.iter().map(value).collect(),
             last: self.last,
             missed: None,

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::ending::{self, Ending};
-use super::kept::{self, Kept, Line};
+use super::evidence_store::{self, Line, StoredRun};
+use super::failure::{self, RunSummary};
 use super::output::{self, Format};
 use super::{status, table, target};
 use crate::exit::{Exit, Failure};
@@ -45,7 +45,7 @@ impl Evidence {
         let state = StateDir::at(settings.state);
         match service {
             Some(service) if !self.list => {
-                let kept = kept::chosen(&state, &env, &service, number)?;
+                let kept = evidence_store::chosen(&state, &env, &service, number)?;
                 self.show(&state, &kept)?;
             }
             service => {
@@ -72,11 +72,11 @@ impl Evidence {
         Ok((env, service, self.number))
     }
 
-    fn show(&self, state: &StateDir, kept: &Kept) -> Result<(), Failure> {
+    fn show(&self, state: &StateDir, kept: &StoredRun) -> Result<(), Failure> {
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&told(state, kept, self.tail)?),
             Format::Yaml => output::yaml(&told(state, kept, self.tail)?),
-            Format::Name => output::data(&format!("{}\n", kept.facts.incarnation)),
+            Format::Name => output::data(&format!("{}\n", kept.facts.run)),
             Format::Table | Format::Wide => {
                 let ending = ending_of(state, kept)?;
                 let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
@@ -106,11 +106,11 @@ impl Evidence {
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&all),
             Format::Yaml => output::yaml(&all),
-            Format::Name => {
-                output::data(&output::lines(all.items.iter().map(|run| {
-                    format!("{}/{} {}", run.environment, run.service, run.incarnation)
-                })))
-            }
+            Format::Name => output::data(&output::lines(
+                all.items
+                    .iter()
+                    .map(|run| format!("{}/{} {}", run.environment, run.service, run.run)),
+            )),
             Format::Table | Format::Wide => {
                 let rows: Vec<_> = all.items.iter().map(cells).collect();
                 output::data(&table::text(LIST, &rows, output::width()))
@@ -130,21 +130,21 @@ pub(crate) struct Listed {
 pub(crate) fn listed(state: &StateDir, env: &str, service: Option<&str>) -> Result<Listed, Failure> {
     let services = match service {
         Some(service) => vec![service.to_owned()],
-        None => kept::services(state, env)?,
+        None => evidence_store::services(state, env)?,
     };
     let status = status::one(state, env)?;
     let mut items = Vec::new();
     for service in &services {
-        let mut endings = ending::known(state, status.as_ref(), env, service);
-        let kept = kept::all(state, env, service)?.into_iter();
+        let mut endings = failure::known(state, status.as_ref(), env, service);
+        let kept = evidence_store::all(state, env, service)?.into_iter();
         items.extend(kept.map(|kept| {
-            let ending = endings.remove(&kept.facts.incarnation);
-            let ending = ending.or_else(|| Ending::kept(&kept.facts));
+            let ending = endings.remove(&kept.facts.run);
+            let ending = ending.or_else(|| RunSummary::kept(&kept.facts));
             row(&kept, ending.as_ref())
         }));
     }
     if items.is_empty() {
-        return Err(kept::nothing(state, env, service));
+        return Err(evidence_store::nothing(state, env, service));
     }
     Ok(Listed { items })
 }
@@ -156,13 +156,13 @@ pub(crate) struct Run {
     environment: String,
     pub(crate) service: String,
     /// Which failure of the service, from 1.
-    pub(crate) incarnation: u64,
+    pub(crate) run: u64,
     container_id: String,
     started_at: Option<String>,
     exit_code: Option<i64>,
     taken_at: String,
     /// How it ended.
-    ending: Option<Ending>,
+    ending: Option<RunSummary>,
     memory_peak: Option<u64>,
     stdout_lines: usize,
     stderr_lines: usize,
@@ -173,7 +173,7 @@ pub(crate) struct Run {
 /// All that is kept of a run, with the last lines of its streams, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct EvidenceReport {
     #[serde(flatten)]
     run: Run,
     /// What its port answered, by what was asked.
@@ -187,7 +187,7 @@ pub(crate) struct Told {
 }
 
 /// The same for people.
-pub(crate) fn words(state: &StateDir, kept: &Kept, told: &Told) -> Result<String, Failure> {
+pub(crate) fn words(state: &StateDir, kept: &StoredRun, told: &EvidenceReport) -> Result<String, Failure> {
     let mut text = facts(kept, ending_of(state, kept)?.as_ref());
     for (name, lines) in [("Stderr", &told.stderr), ("Stdout", &told.stdout)] {
         for (index, line) in lines.iter().enumerate() {
@@ -204,9 +204,9 @@ pub(crate) fn words(state: &StateDir, kept: &Kept, told: &Told) -> Result<String
 }
 
 /// All that is kept of a run, with the last lines of its streams.
-pub(crate) fn told(state: &StateDir, kept: &Kept, tail: usize) -> Result<Told, Failure> {
+pub(crate) fn told(state: &StateDir, kept: &StoredRun, tail: usize) -> Result<EvidenceReport, Failure> {
     let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
-    Ok(Told {
+    Ok(EvidenceReport {
         run: row(kept, ending_of(state, kept)?.as_ref()),
         questions: kept.facts.questions.clone(),
         missing: kept.facts.missing.clone(),
@@ -215,11 +215,11 @@ pub(crate) fn told(state: &StateDir, kept: &Kept, tail: usize) -> Result<Told, F
     })
 }
 
-fn ending_of(state: &StateDir, kept: &Kept) -> Result<Option<Ending>, Failure> {
+fn ending_of(state: &StateDir, kept: &StoredRun) -> Result<Option<RunSummary>, Failure> {
     let (env, service) = (&kept.facts.environment, &kept.facts.service);
-    let mut endings = ending::known(state, status::one(state, env)?.as_ref(), env, service);
-    let ending = endings.remove(&kept.facts.incarnation);
-    Ok(ending.or_else(|| Ending::kept(&kept.facts)))
+    let mut endings = failure::known(state, status::one(state, env)?.as_ref(), env, service);
+    let ending = endings.remove(&kept.facts.run);
+    Ok(ending.or_else(|| RunSummary::kept(&kept.facts)))
 }
 
 const LIST: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];
@@ -227,29 +227,29 @@ const LIST: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR",
 fn cells(run: &Run) -> Vec<String> {
     vec![
         run.service.clone(),
-        run.incarnation.to_string(),
+        run.run.to_string(),
         run.taken_at.clone(),
-        run.ending.as_ref().map(Ending::words).unwrap_or_default(),
+        run.ending.as_ref().map(RunSummary::words).unwrap_or_default(),
         output::count(run.stdout_lines, "line"),
         output::count(run.stderr_lines, "line"),
-        ending::size(run.bytes),
+        failure::size(run.bytes),
     ]
 }
 
 impl Run {
     /// It in a line, for those who read no tables.
     pub(crate) fn line(&self) -> String {
-        let ended = self.ending.as_ref().map(Ending::words).unwrap_or_default();
-        format!("{} run {}: {ended}\n", self.service, self.incarnation)
+        let ended = self.ending.as_ref().map(RunSummary::words).unwrap_or_default();
+        format!("{} run {}: {ended}\n", self.service, self.run)
     }
 }
 
-fn row(kept: &Kept, ending: Option<&Ending>) -> Run {
+fn row(kept: &StoredRun, ending: Option<&RunSummary>) -> Run {
     let facts = &kept.facts;
     Run {
         environment: facts.environment.clone(),
         service: facts.service.clone(),
-        incarnation: facts.incarnation,
+        run: facts.run,
         container_id: facts.container_id.clone(),
         started_at: facts.started_at.clone(),
         exit_code: facts.exit_code,
@@ -263,7 +263,7 @@ fn row(kept: &Kept, ending: Option<&Ending>) -> Run {
     }
 }
 
-fn facts(kept: &Kept, ending: Option<&Ending>) -> String {
+fn facts(kept: &StoredRun, ending: Option<&RunSummary>) -> String {
     let facts = &kept.facts;
     let mut text = String::new();
     let mut field = |name: &str, value: &str| {
@@ -272,11 +272,11 @@ fn facts(kept: &Kept, ending: Option<&Ending>) -> String {
         }
     };
     field("Service", &format!("{}/{}", facts.environment, facts.service));
-    field("Run", &format!("{} that failed", facts.incarnation));
-    field("Ended", &ending.map(Ending::words).unwrap_or_default());
-    let memory = ending.and_then(Ending::memory).or_else(|| {
+    field("Run", &format!("{} that failed", facts.run));
+    field("Ended", &ending.map(RunSummary::words).unwrap_or_default());
+    let memory = ending.and_then(RunSummary::memory).or_else(|| {
         let peak = facts.memory_peak?;
-        Some(format!("memory peak {}", ending::size(peak)))
+        Some(format!("memory peak {}", failure::size(peak)))
     });
     field("Memory", &memory.unwrap_or_default());
     field("Container", &facts.container_id);

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_crds::status::{EnvironmentStatus, Holding, Phase, PortMapping, RunningTest, ServiceState, Truth};
-use argus_reconciler::state::StateDir;
+use argus_crds::status::{
+    ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, Truth,
+};
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::json;
 
@@ -212,7 +214,7 @@ pub(crate) fn running(test: &RunningTest) -> String {
 }
 
 /// What is held, in words.
-pub(crate) fn holding(hold: &Holding) -> String {
+pub(crate) fn holding(hold: &ActiveHold) -> String {
     hold.sentence("all of it")
 }
 
@@ -221,7 +223,7 @@ pub(crate) fn holding(hold: &Holding) -> String {
 pub(crate) fn waits(status: &EnvironmentStatus) -> String {
     let of = |kind: &str| status.conditions.iter().find(|it| it.kind == kind);
     let refused = of("SpecAccepted").is_some_and(|accepted| accepted.status == Truth::False);
-    let mistakes = status.complaints.iter().filter(|it| it.is_error()).count();
+    let mistakes = status.diagnostics.iter().filter(|it| it.is_error()).count();
     let refused = refused.then(|| format!("file refused: {}", output::count(mistakes, "mistake")));
     let ready = of("Ready").filter(|ready| ready.status != Truth::True);
     // Where nothing of it ever counted, the file is all that is waited for.

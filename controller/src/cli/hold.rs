@@ -7,10 +7,10 @@ use argus_reconciler::{Command, clock};
 use clap::Args;
 
 use super::output::Format;
-use super::{status, tell};
+use super::{client, status};
+use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
-use crate::taken::Taken;
 
 #[derive(Debug, Args)]
 pub(crate) struct Hold {
@@ -59,7 +59,7 @@ impl Hold {
             holder: self.holder,
         };
         let (target, span) = (self.target, self.span);
-        tell::one(options, &command, self.output, |_| match span {
+        client::one(options, &command, self.output, |_| match span {
             Some(span) => format!("{target} is held for {}\n", humantime::format_duration(span)),
             None => format!("{target} is held until `argus resume {target}`\n"),
         })
@@ -69,12 +69,12 @@ impl Hold {
 impl Resume {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let Some(target) = self.target else {
-            let say = |_: &Taken| "controller goes on\n".to_owned();
-            return tell::one(options, &Command::ResumeController, self.output, say);
+            let say = |_: &CommandReply| "controller goes on\n".to_owned();
+            return client::one(options, &Command::ResumeController, self.output, say);
         };
         let (environment, service) = named(&target)?;
         let command = Command::Resume { environment, service };
-        tell::one(options, &command, self.output, |_| format!("{target} goes on\n"))
+        client::one(options, &command, self.output, |_| format!("{target} goes on\n"))
     }
 }
 
@@ -82,8 +82,8 @@ impl Cancel {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let environment = status::named(&self.environment)?;
         let name = self.environment;
-        let say = |_: &Taken| format!("{name} is cancelled and held until `argus resume {name}`\n");
-        tell::one(options, &Command::Cancel { environment }, self.output, say)
+        let say = |_: &CommandReply| format!("{name} is cancelled and held until `argus resume {name}`\n");
+        client::one(options, &Command::Cancel { environment }, self.output, say)
     }
 }
 

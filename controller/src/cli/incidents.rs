@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use argus_crds::error::Reason;
 use argus_crds::incident::{Incident, OpenIntent};
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::json;
 
@@ -95,7 +95,7 @@ fn list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
                 vec![
                     incident.id.clone(),
                     incident.at.clone(),
-                    incident.last_heard.clone().unwrap_or_default(),
+                    incident.last_seen.clone().unwrap_or_default(),
                     incident.open_intents.len().to_string(),
                     incident.adopted.len().to_string(),
                     incident.set_aside.len().to_string(),
@@ -129,7 +129,7 @@ pub(crate) fn told(incident: &Incident) -> String {
         "run before",
         if incident.clean { "ended cleanly" } else { "died" },
     );
-    if let (Some(died), Some(at)) = (&incident.died, &incident.last_heard) {
+    if let (Some(died), Some(at)) = (&incident.died, &incident.last_seen) {
         line("last heard of", &format!("{at} (run {died})"));
     }
     let journal = &incident.journal;
@@ -161,7 +161,7 @@ pub(crate) fn told(incident: &Incident) -> String {
             open.at.clone(),
             open.verb.clone(),
             open.subject.clone(),
-            open.settled.clone(),
+            open.resolution.clone(),
             open.how.clone(),
         ]
     };

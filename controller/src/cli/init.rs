@@ -5,13 +5,13 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use argus_core::ident::EnvName;
-use argus_crds::complaint::{self, Complaint};
+use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::Reason;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::output::{self, Format};
-use super::reading;
+use super::spec_files;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -77,8 +77,8 @@ impl Init {
         let (name, draft) = draft(&dir, &folder(&settings.specs)?)?;
         let text = written(&name, &draft)?;
         self.write(&target, &text)?;
-        let looked = reading::file(&settings, &target);
-        let refused = looked.desired.is_none() || looked.complaints.iter().any(Complaint::is_error);
+        let looked = spec_files::file(&settings, &target);
+        let refused = looked.desired.is_none() || looked.diagnostics.iter().any(Diagnostic::is_error);
         let services: Vec<&Value> = draft.services.iter().map(|service| &service["name"]).collect();
         let told = json!({
             "path": target,
@@ -88,7 +88,7 @@ impl Init {
             "services": services,
             "notes": draft.notes,
             "accepted": !refused,
-            "complaints": looked.complaints,
+            "complaints": looked.diagnostics,
         });
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&told)?,
@@ -104,9 +104,9 @@ impl Init {
         for note in &draft.notes {
             output::note(&format!("note: {note}"));
         }
-        if !looked.complaints.is_empty() {
+        if !looked.diagnostics.is_empty() {
             let name = target.display().to_string();
-            output::note(&complaint::render(&name, &looked.text, &looked.complaints));
+            output::note(&diagnostic::render(&name, &looked.text, &looked.diagnostics));
         }
         let specs = match &self.specs.specs {
             Some(specs) => format!(" --specs {}", specs.display()),

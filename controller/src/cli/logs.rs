@@ -2,14 +2,14 @@
 
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
-use argus_core::observed::World;
-use argus_core::outcome::ActError;
+use argus_core::observed::Store;
+use argus_core::outcome::ActionError;
 use argus_core::secrets::Secrets;
 use argus_crds::error::Reason;
 use argus_crds::status::{ServiceState, ServiceStatus};
 use argus_docker::Docker;
-use argus_reconciler::specs::Kept;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::specs::StartingPoint;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
@@ -17,14 +17,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::engine::Eyes;
+use super::offline::EngineObserver;
 use super::output::Format;
 use super::target::Target;
-use super::{breaker, kept, output, status};
+use super::{breaker, evidence_store, output, status};
+use crate::app;
+use crate::blocking_io;
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::wire;
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
@@ -35,7 +35,7 @@ pub(crate) struct Logs {
     follow: bool,
     /// What failed run N of a service wrote, as far as it is kept
     #[arg(long, value_name = "N", conflicts_with = "previous")]
-    incarnation: Option<u64>,
+    run: Option<u64>,
     /// What the last failed run of a service wrote
     #[arg(short, long)]
     previous: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Logs {
 /// What containers wrote, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct LogsResponse {
     /// Service by service, the oldest first.
     pub(crate) items: Vec<Written>,
 }
@@ -98,7 +98,7 @@ impl Logs {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let (env, service) = self.target.parts()?;
-        if self.previous || self.incarnation.is_some() {
+        if self.previous || self.run.is_some() {
             let Some(service) = service else {
                 let failure = Failure::usage("failed runs are numbered by service, and none is named");
                 return Err(failure.hint(format!("`argus evidence {env} --list` shows what is kept")));
@@ -116,7 +116,7 @@ impl Logs {
 
     /// A run that is over: no engine is needed, nor a container.
     fn replay(&self, state: &StateDir, env: &str, service: &str) -> Result<(), Failure> {
-        let run = kept::chosen(state, env, service, self.incarnation)?;
+        let run = evidence_store::chosen(state, env, service, self.run)?;
         for missing in &run.facts.missing {
             output::note(&format!("note: not kept: {missing}"));
         }
@@ -131,7 +131,7 @@ impl Logs {
             return lines.into_iter().try_for_each(|line| print("", &line));
         };
         let items = lines.map(|line| Written::new(service, line)).collect();
-        Told { items }.print(format)
+        LogsResponse { items }.print(format)
     }
 
     async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
@@ -148,21 +148,21 @@ impl Logs {
                 .print(format);
         }
         let state = StateDir::at(settings.state.clone());
-        let docker = wire::docker(settings)?;
+        let docker = app::docker(settings)?;
         let sources = sources(&docker, &state, env, service).await?;
         if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
             say_what_is_kept(&state, env, service, Some(id));
         }
         let width = sources.all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let many = sources.all.len() > 1;
-        let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActError>)> {
+        let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
             let name = name.clone();
             let lines = docker.logs(id, query.clone());
             lines.map(move |line| (name.clone(), line)).boxed()
         };
         let mut lines = select_all(sources.all.iter().map(stream));
         while let Some((name, line)) = lines.next().await {
-            let line = line.map_err(|error| wire::engine_failure("cannot read logs", &error))?;
+            let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
             let line = sources.told(line);
             if format.is_some() {
                 output::data(&format!("{}\n", json!(Written::new(&name, line))))?;
@@ -198,7 +198,7 @@ fn print(prefix: &str, line: &LogLine) -> Result<(), Failure> {
     output::data(&format!("{text}\n"))
 }
 
-impl Told {
+impl LogsResponse {
     fn print(&self, format: Format) -> Result<(), Failure> {
         match format {
             Format::Yaml => output::yaml(self),
@@ -213,7 +213,7 @@ pub(crate) async fn tail(
     env: &str,
     service: Option<&str>,
     lines: u32,
-) -> Result<Told, Failure> {
+) -> Result<LogsResponse, Failure> {
     let query = LogQuery {
         tail: Some(lines),
         ..LogQuery::default()
@@ -226,19 +226,19 @@ async fn written(
     env: &str,
     service: Option<&str>,
     query: LogQuery,
-) -> Result<Told, Failure> {
+) -> Result<LogsResponse, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let docker = wire::docker(settings)?;
+    let docker = app::docker(settings)?;
     let mut items = Vec::new();
     let sources = sources(&docker, &state, env, service).await?;
     for (name, id) in &sources.all {
         let mut lines = docker.logs(id, query.clone());
         while let Some(line) = lines.next().await {
-            let line = line.map_err(|error| wire::engine_failure("cannot read logs", &error))?;
+            let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
             items.push(Written::new(name, sources.told(line)));
         }
     }
-    Ok(Told { items })
+    Ok(LogsResponse { items })
 }
 
 /// The containers, by the status file, else by their labels.
@@ -249,7 +249,7 @@ async fn sources(
     service: Option<&str>,
 ) -> Result<Sources, Failure> {
     let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
-    let mut sources = files::read(move || {
+    let mut sources = blocking_io::read(move || {
         breaker::guard(&there)?;
         Ok(Sources {
             all: known(&there, &of, only.as_deref())?,
@@ -258,12 +258,15 @@ async fn sources(
     })
     .await?;
     if sources.all.is_empty() {
-        sources.all = labelled(&Eyes::open(docker, None).await?.world, env, service);
+        sources.all = labelled(&EngineObserver::open(docker, None).await?.world, env, service);
     }
     if sources.all.is_empty() {
         let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
         let (there, named) = (state.clone(), env.to_owned());
-        let hint = if files::read(move || status::one(&there, &named)).await?.is_some() {
+        let hint = if blocking_io::read(move || status::one(&there, &named))
+            .await?
+            .is_some()
+        {
             format!("`argus get {env}` shows its services")
         } else {
             status::LIST.to_owned()
@@ -279,7 +282,7 @@ async fn sources(
 
 /// What the environment reads from outside and what has a secret's name, as far as the controller's user may know it.
 pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
-    let kept: Kept = status::peek(&state.book_json());
+    let kept: StartingPoint = status::peek(&state.specs_json());
     let mut all = Secrets::default();
     let held = kept.held.values();
     for accepted in held.filter(|accepted| accepted.desired.env.as_str() == env) {
@@ -295,7 +298,7 @@ fn say_what_is_kept(state: &StateDir, env: &str, service: &str, shown: Option<&C
         .flatten()
         .and_then(|status| status.services.into_iter().find(|row| row.name == service));
     let good = row.is_some_and(|row| matches!(row.state, ServiceState::Ready | ServiceState::Completed));
-    let newest = kept::chosen(state, env, service, None).ok();
+    let newest = evidence_store::chosen(state, env, service, None).ok();
     let Some(run) =
         newest.filter(|run| !good && shown.is_none_or(|id| id.as_str() != run.facts.container_id))
     else {
@@ -303,7 +306,7 @@ fn say_what_is_kept(state: &StateDir, env: &str, service: &str, shown: Option<&C
     };
     output::note(&format!(
         "note: run {} failed before: `argus logs {env} {service} --previous` shows what it wrote",
-        run.facts.incarnation
+        run.facts.run
     ));
 }
 
@@ -324,7 +327,7 @@ fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Sourc
 }
 
 /// By the labels on the engine.
-fn labelled(world: &World, env: &str, service: Option<&str>) -> Vec<Source> {
+fn labelled(world: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
     let source = |container: &std::sync::Arc<argus_core::observed::Container>| {
         let owner = container
             .owner()

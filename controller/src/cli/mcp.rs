@@ -2,10 +2,10 @@
 
 use clap::Args;
 
+use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::mcp;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::surface::Surface;
 
 #[derive(Debug, Args)]
 pub(crate) struct Mcp {
@@ -18,7 +18,7 @@ impl Mcp {
         let settings = Settings::resolve(options, &self.specs)?;
         // Stdout belongs to the protocol; stderr is shown by clients as our log.
         crate::telemetry::start(settings.log_format, "warn", None);
-        super::block_on(mcp::stdio(Surface::there(settings)))?;
+        super::block_on(mcp::stdio(ControllerClient::remote(settings)))?;
         Ok(Exit::Done)
     }
 }

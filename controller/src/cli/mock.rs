@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use argus_crds::error::{Code, Reason};
 use argus_crds::mock::config::RESERVED;
 use argus_crds::status::{EnvironmentStatus, ServiceRole};
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::output::{self, Format};
-use super::{kept, status, table};
+use super::{evidence_store, status, table};
 use crate::exit::{Exit, Failure};
 use crate::http::client;
 use crate::settings::{LogFormat, Options, Settings, SpecOptions};
@@ -80,7 +80,7 @@ impl Mock {
 
 /// The newest requests of a mock.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Asked {
+pub(crate) struct MockRequestsPage {
     /// How many there were since the mock was started.
     pub(crate) total: u64,
     /// The newest of them, oldest first.
@@ -127,7 +127,11 @@ impl Requests {
 }
 
 /// What a mock of an environment was asked last; the mock itself tells.
-pub(crate) async fn asked(status: &EnvironmentStatus, mock: &str, tail: usize) -> Result<Asked, Failure> {
+pub(crate) async fn asked(
+    status: &EnvironmentStatus,
+    mock: &str,
+    tail: usize,
+) -> Result<MockRequestsPage, Failure> {
     asked_after(status, mock, 0, tail).await
 }
 
@@ -137,7 +141,7 @@ pub(crate) async fn asked_after(
     mock: &str,
     after: u64,
     tail: usize,
-) -> Result<Asked, Failure> {
+) -> Result<MockRequestsPage, Failure> {
     let at = place(status, mock)?;
     let path = format!("{RESERVED}/requests?after={after}&limit={tail}");
     let answer = client::ask(at, &path).await.map_err(|error| away(at, &error))?;
@@ -150,7 +154,7 @@ pub(crate) async fn asked_after(
 /// Where its port is published.
 fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> {
     let row = status.services.iter().find(|row| row.name == mock);
-    let row = row.ok_or_else(|| kept::no_service(status, mock))?;
+    let row = row.ok_or_else(|| evidence_store::no_service(status, mock))?;
     let env = &status.environment;
     if row.role != ServiceRole::Mock {
         let message = format!("`{mock}` is a service, and no mock");
@@ -181,7 +185,7 @@ fn away(at: SocketAddr, error: &client::ClientError) -> Failure {
         .hint("only mocks with routes or `openapi` keep what they are asked")
 }
 
-fn text(page: &Asked) -> String {
+fn text(page: &MockRequestsPage) -> String {
     let rows: Vec<Vec<String>> = page
         .requests
         .iter()

@@ -1,18 +1,18 @@
 //! `argus network`: who reaches whom inside an environment, as it was seen last or as it is seen now.
 
-use argus_core::connectivity::{Scene, errors, matrix};
+use argus_core::connectivity::{Topology, errors, matrix};
 use argus_core::ident::EnvName;
-use argus_core::probe::HealthBook;
+use argus_core::probe::HealthStates;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_crds::status::{Condition, Connectivity, EnvironmentStatus};
 use argus_reconciler::clock::Clock;
-use argus_reconciler::state::StateDir;
-use argus_reconciler::verifier;
+use argus_reconciler::connectivity;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::engine::Eyes;
+use super::offline::EngineObserver;
 use super::output::{self, Format};
 use super::preflight::Place;
 use super::{status, table};
@@ -36,7 +36,7 @@ pub(crate) struct Network {
 /// What is told, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct NetworkReport {
     pub(crate) environment: String,
     /// Every link works.
     pub(crate) verified: bool,
@@ -80,14 +80,14 @@ impl Network {
 }
 
 /// As the controller saw it last.
-pub(crate) fn last(status: EnvironmentStatus) -> Told {
+pub(crate) fn last(status: EnvironmentStatus) -> NetworkReport {
     let of_a_link =
         |error: &StructuredError| matches!(error.code, Code::DnsResolutionFailed | Code::NetworkUnreachable);
     let condition = status
         .conditions
         .into_iter()
         .find(|condition| condition.kind == "Verified");
-    Told {
+    NetworkReport {
         environment: status.environment,
         verified: condition
             .as_ref()
@@ -99,7 +99,7 @@ pub(crate) fn last(status: EnvironmentStatus) -> Told {
 }
 
 /// As it is: no controller is asked.
-pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<Told, Failure> {
+pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkReport, Failure> {
     let place = Place::of(settings)?;
     let wanted = place.wanted().await;
     let wanted = wanted.map_err(|why| Failure::missing(Reason::Unreadable, why).exit(Exit::Unexpected))?;
@@ -110,10 +110,10 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<Told, Fail
             .exit(Exit::Usage)
             .hint(status::LIST));
     };
-    let mut eyes = Eyes::open(place.docker(), Some([env.clone()].into())).await?;
+    let mut eyes = EngineObserver::open(place.docker(), Some([env.clone()].into())).await?;
     eyes.inspect().await?;
-    let (nothing, health) = (std::sync::Arc::default(), HealthBook::new());
-    let scene = Scene {
+    let (nothing, health) = (std::sync::Arc::default(), HealthStates::new());
+    let scene = Topology {
         desired: &accepted.desired,
         observed: eyes.world.of(env).unwrap_or(&nothing),
         hashes: None,
@@ -121,9 +121,9 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<Told, Fail
         outages: &[],
         epoch: None,
     };
-    let look = verifier::look(place.docker(), scene.as_it_is(), Clock::system()).await;
+    let look = connectivity::look(place.docker(), scene.as_it_is(), Clock::system()).await;
     let told = |error: StructuredError| error.environment(env.as_str());
-    Ok(Told {
+    Ok(NetworkReport {
         environment: env.to_string(),
         verified: look.is_good(),
         condition: None,
@@ -133,7 +133,7 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<Told, Fail
 }
 
 /// Broken is broken; what was not looked at in full is not verified, and neither is it broken.
-fn exit(told: &Told) -> Exit {
+fn exit(told: &NetworkReport) -> Exit {
     match told.errors.first() {
         Some(error) => Exit::of(error.code),
         None if told.verified => Exit::Done,
@@ -142,7 +142,7 @@ fn exit(told: &Told) -> Exit {
 }
 
 /// The same for people.
-pub(crate) fn text(told: &Told) -> String {
+pub(crate) fn text(told: &NetworkReport) -> String {
     let mut text = Vec::new();
     let links = told.connectivity.as_ref().map(|seen| seen.links.as_slice());
     let links = links.unwrap_or_default();

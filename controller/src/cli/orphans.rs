@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::Orphan;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Command, clock};
 use clap::Args;
 
+use super::client::{failure, send};
 use super::output::{self, Format};
-use super::tell::{failure, tell};
 use super::{status, table};
+use crate::blocking_io;
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 
-mod alone;
+mod offline;
 
 const HEAD: &[&str] = &["KIND", "NAME", "PROJECT", "RESULT", "WHY"];
 const WIDE: &[&str] = &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "WHY"];
@@ -75,10 +75,13 @@ pub(crate) async fn of(
 ) -> Result<Vec<Orphan>, Failure> {
     let state = StateDir::at(settings.state.clone());
     let there = state.clone();
-    match (files::read(move || Ok(status::is_alive(&there))).await?, clean) {
+    match (
+        blocking_io::read(move || Ok(status::is_alive(&there))).await?,
+        clean,
+    ) {
         (true, None) => listed(&state).await,
         (true, Some(limit)) => through(&state, projects, limit).await,
-        (false, clean) => alone::look(settings, projects, clean).await,
+        (false, clean) => offline::look(settings, projects, clean).await,
     }
 }
 
@@ -90,7 +93,7 @@ pub(crate) fn stays(orphan: &Orphan) -> bool {
 /// As the controller says.
 async fn listed(state: &StateDir) -> Result<Vec<Orphan>, Failure> {
     let state = state.clone();
-    let told = files::read(move || status::controller(&state)).await?;
+    let told = blocking_io::read(move || status::controller(&state)).await?;
     Ok(told.map(|status| status.orphans).unwrap_or_default())
 }
 
@@ -99,7 +102,7 @@ async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Re
     let before = listed(state).await?;
     let there = state.clone();
     let asked: BTreeSet<String> = if projects.is_empty() {
-        files::read(move || status::all(&there))
+        blocking_io::read(move || status::all(&there))
             .await?
             .into_iter()
             .map(|status| status.project)
@@ -111,7 +114,7 @@ async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Re
     let command = Command::CleanOrphans {
         projects: projects.to_vec(),
     };
-    tell(state, &command).await.map_err(failure)?;
+    send(state, &command).await.map_err(failure)?;
     let deadline = clock::now() + timeout;
     loop {
         let now = listed(state).await?;

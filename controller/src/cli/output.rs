@@ -9,7 +9,7 @@ use argus_crds::status::{Health, Phase, ServiceState, Truth};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::debug;
+use crate::call_trace;
 use crate::exit::{Exit, Failure};
 
 /// How data is written.
@@ -41,7 +41,7 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error| Failure::fault("cannot write JSON", &error);
     let value = serde_json::to_value(value).map_err(unwritten)?;
-    let text = serde_json::to_string_pretty(&debug::answered(value)).map_err(unwritten)?;
+    let text = serde_json::to_string_pretty(&call_trace::answered(value)).map_err(unwritten)?;
     data(&format!("{text}\n"))
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error: &dyn std::error::Error| Failure::fault("cannot write YAML", error);
     let value = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
-    let text = argus_crds::yaml::to_yaml(&debug::answered(value)).map_err(|error| unwritten(&error))?;
+    let text = argus_crds::yaml::to_yaml(&call_trace::answered(value)).map_err(|error| unwritten(&error))?;
     data(&text)
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     for hint in hint.into_iter().chain(hints(&error)).take(3) {
         note(&format!("{} {hint}", cyan("hint:")));
     }
-    for call in debug::led_to(&error) {
-        note(&format!("{} {}", cyan("called:"), debug::line(&call)));
+    for call in call_trace::led_to(&error) {
+        note(&format!("{} {}", cyan("called:"), call_trace::line(&call)));
     }
     exit
 }
@@ -82,7 +82,7 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
 /// A failure for programs: the one type of error.
 pub(crate) fn as_text(failure: Failure) -> String {
     let error = failure.into_error();
-    let debug = debug::led_to(&error);
+    let debug = call_trace::led_to(&error);
     let error = StructuredError { debug, ..error };
     serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
 }

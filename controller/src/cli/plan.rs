@@ -4,37 +4,37 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_backend::Backend as _;
-use argus_core::brain::{Brain, Inputs, Site};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
-use argus_core::memory::Memory;
-use argus_core::observed::World;
+use argus_core::observed::Store;
 use argus_core::plan::{self as core, Subject, image};
-use argus_core::preflight::Survey;
+use argus_core::preflight::PreflightSnapshot;
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner};
 use argus_core::secrets::Secrets;
+use argus_core::state::PlannerState;
 use argus_core::status::words;
-use argus_crds::complaint;
+use argus_crds::diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::clock;
-use argus_reconciler::reconciler::Remembered;
-use argus_reconciler::specs::{FileEntry, Kept, SpecBook};
-use argus_reconciler::state::StateDir;
+use argus_reconciler::reconciler::PersistedState;
+use argus_reconciler::specs::{FileEntry, SpecRegistry, StartingPoint};
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-mod ahead;
 mod health;
+mod report;
 
-pub(crate) use ahead::{Ahead, ahead};
+pub(crate) use report::{EnvironmentPlan, plan_report};
 
-use super::engine::{self, Eyes};
+use super::offline::{self, EngineObserver};
 use super::output::{self, Format};
-use super::reading;
+use super::spec_files;
 use super::status::{self, peek};
 use super::table;
+use crate::app;
+use crate::blocking_io;
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::wire;
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
 
 /// What lies ahead of one environment.
 #[derive(Debug, Default)]
-struct Road {
+struct Forecast {
     /// The plan of this moment; none where nothing is desired or seen.
     plan: Arc<core::Plan>,
     /// Every step from here to rest, those of this moment first.
@@ -62,7 +62,7 @@ struct Road {
     secrets: Secrets,
 }
 
-type Roads = BTreeMap<EnvName, Road>;
+type Forecasts = BTreeMap<EnvName, Forecast>;
 
 impl Plan {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
@@ -74,8 +74,8 @@ impl Plan {
         tell_refused(&book);
         let roads = super::block_on(ahead_of(&settings, &book, self.environment.as_deref(), refused))?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&ahead::told(&roads))?,
-            Format::Yaml => output::yaml(&ahead::told(&roads))?,
+            Format::Json => output::json(&report::told(&roads))?,
+            Format::Yaml => output::yaml(&report::told(&roads))?,
             Format::Name => output::data(&output::lines(roads.keys()))?,
             Format::Table | Format::Wide => output::data(&table::prose(&text(&roads), output::width()))?,
         }
@@ -84,10 +84,10 @@ impl Plan {
 }
 
 /// The folder of the specs as a controller would have it, and whether some file in it is refused.
-fn folder(settings: &Settings) -> Result<(SpecBook, bool), Failure> {
+fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let state = StateDir::at(settings.state.clone());
-    let kept: Kept = peek(&state.book_json());
-    let book = reading::folder(
+    let kept: StartingPoint = peek(&state.specs_json());
+    let book = spec_files::folder(
         settings,
         &settings.specs,
         &site(settings, &state).controller,
@@ -97,7 +97,7 @@ fn folder(settings: &Settings) -> Result<(SpecBook, bool), Failure> {
         let details = serde_json::json!({ "path": settings.specs, "reason": why });
         return Err(Failure::of(Code::SpecInvalid, why.clone()).about(details));
     }
-    let is_refused = |entry: &FileEntry| entry.complaints.iter().any(argus_crds::Complaint::is_error);
+    let is_refused = |entry: &FileEntry| entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
     let refused = book.files.values().any(is_refused);
     Ok((book, refused))
 }
@@ -105,18 +105,18 @@ fn folder(settings: &Settings) -> Result<(SpecBook, bool), Failure> {
 /// What lies ahead of one environment, which has to be there, or of all.
 async fn ahead_of(
     settings: &Settings,
-    book: &SpecBook,
+    book: &SpecRegistry,
     wanted: Option<&str>,
     refused: bool,
-) -> Result<Roads, Failure> {
+) -> Result<Forecasts, Failure> {
     let (own, named) = (settings.clone(), wanted.map(str::to_owned));
-    let (site, remembered, known) = files::read(move || {
+    let (site, remembered, known) = blocking_io::read(move || {
         let state = StateDir::at(own.state.clone());
         let known = named.map(|env| status::one(&state, &env)).transpose()?.flatten();
         Ok((site(&own, &state), remembered(&state), known.is_some()))
     })
     .await?;
-    let mut roads = roads(settings, book, site, remembered).await?;
+    let mut roads = forecasts(settings, book, site, remembered).await?;
     if let Some(wanted) = wanted {
         if !known && !roads.keys().any(|env| env.as_str() == wanted) {
             return Err(unknown(wanted, &roads, refused));
@@ -127,15 +127,15 @@ async fn ahead_of(
 }
 
 /// The same of all environments of a book, as people read it.
-pub(super) async fn as_text(settings: &Settings, book: &SpecBook) -> Result<String, Failure> {
+pub(super) async fn as_text(settings: &Settings, book: &SpecRegistry) -> Result<String, Failure> {
     let state = StateDir::at(settings.state.clone());
     let site = site(settings, &state);
-    let roads = roads(settings, book, site, remembered(&state)).await?;
+    let roads = forecasts(settings, book, site, remembered(&state)).await?;
     Ok(text(&roads))
 }
 
-fn site(settings: &Settings, state: &StateDir) -> Site {
-    Site {
+fn site(settings: &Settings, state: &StateDir) -> ControllerIdentity {
+    ControllerIdentity {
         controller: argus_reconciler::identity::peek(&state.identity()).unwrap_or_default(),
         run: String::new(),
         publish_address: settings.publish_address,
@@ -143,11 +143,11 @@ fn site(settings: &Settings, state: &StateDir) -> Site {
 }
 
 /// Another user's state is private: then nothing is remembered, as at a first start.
-fn remembered(state: &StateDir) -> Remembered {
-    peek(&state.memory_json())
+fn remembered(state: &StateDir) -> PersistedState {
+    peek(&state.state_json())
 }
 
-fn unknown(wanted: &str, roads: &Roads, refused: bool) -> Failure {
+fn unknown(wanted: &str, roads: &Forecasts, refused: bool) -> Failure {
     let known: Vec<_> = roads.keys().collect();
     let beside = if refused {
         ", and files that are refused"
@@ -160,53 +160,53 @@ fn unknown(wanted: &str, roads: &Roads, refused: bool) -> Failure {
         .hint("`argus plan` is given the name of an environment, not of a file; without one it shows all")
 }
 
-async fn roads(
+async fn forecasts(
     settings: &Settings,
-    book: &SpecBook,
-    site: Site,
-    remembered: Remembered,
-) -> Result<Roads, Failure> {
-    let docker = wire::docker(settings)?;
-    let mut eyes = Eyes::open(&docker, None).await?;
+    book: &SpecRegistry,
+    site: ControllerIdentity,
+    remembered: PersistedState,
+) -> Result<Forecasts, Failure> {
+    let docker = app::docker(settings)?;
+    let mut eyes = EngineObserver::open(&docker, None).await?;
     // A list does not tell how a container ended: what follows from that is not to be guessed.
     eyes.inspect().await?;
     let world = eyes.world;
-    let leases = engine::leases(&docker, &site, &StateDir::at(settings.state.clone())).await?;
-    let survey = Survey {
-        ground: docker.survey().await,
+    let leases = offline::leases(&docker, &site, &StateDir::at(settings.state.clone())).await?;
+    let survey = PreflightSnapshot {
+        host: docker.host_facts().await,
         at: Some(clock::now()),
-        ..Survey::default()
+        ..PreflightSnapshot::default()
     };
-    let memory = Memory {
+    let memory = PlannerState {
         environments: remembered.environments.clone(),
-        ..Memory::default()
+        ..PlannerState::default()
     };
     let mut specs = book.environments.clone();
     let is_down = |env: &EnvName, accepted: &Accepted| {
-        remembered.wishes.down.get(env) == Some(&accepted.desired.revision)
+        remembered.overrides.down.get(env) == Some(&accepted.desired.revision)
     };
     specs.retain(|env, accepted| !is_down(env, accepted));
-    let (brain, now) = (Brain::new(site, memory), clock::now());
+    let (brain, now) = (Planner::new(site, memory), clock::now());
     let health = health::told(settings, &world, now).await?;
     let inputs = Inputs {
-        orders: &remembered.wishes.orders,
+        requests: &remembered.overrides.requests,
         leases: &leases,
         specs: &specs,
-        survey: Some(&survey),
+        preflight: Some(&survey),
         scanned: true,
-        world: &world,
+        store: &world,
         health: &health,
         now,
     };
-    let plans = brain.clone().turn(&inputs).plans;
-    let mut roads: Roads = plans
+    let plans = brain.clone().reconcile(&inputs).plans;
+    let mut roads: Forecasts = plans
         .into_iter()
         .map(|(env, plan)| {
             (
                 env,
-                Road {
+                Forecast {
                     plan,
-                    ..Road::default()
+                    ..Forecast::default()
                 },
             )
         })
@@ -221,14 +221,14 @@ async fn roads(
     for (env, accepted) in &book.environments {
         let road = roads.entry(env.clone()).or_default();
         road.down = is_down(env, accepted);
-        road.expired = road.down && remembered.wishes.expired.contains(env);
+        road.expired = road.down && remembered.overrides.expired.contains(env);
         road.secrets = accepted.desired.not_to_be_told();
     }
     Ok(roads)
 }
 
 /// The environment that a subject belongs to; of a shared image the first that wants it.
-fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &World) -> Option<EnvName> {
+fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Store) -> Option<EnvName> {
     match subject {
         Subject::Service { environment, .. }
         | Subject::Network { environment }
@@ -239,33 +239,33 @@ fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Wo
                 .any(|service| *key == image::key(&service.image))
                 .then(|| env.clone())
         }),
-        Subject::StrayContainer { id } => Some(world.container(id)?.owner()?.environment),
-        Subject::StrayNetwork { id } => Some(world.network(id)?.owner()?.environment),
+        Subject::ExtraContainer { id } => Some(world.container(id)?.owner()?.environment),
+        Subject::ExtraNetwork { id } => Some(world.network(id)?.owner()?.environment),
     }
 }
 
-fn tell_refused(book: &SpecBook) {
+fn tell_refused(book: &SpecRegistry) {
     for (path, entry) in &book.files {
-        if entry.complaints.iter().any(argus_crds::Complaint::is_error) {
+        if entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error) {
             let text = entry
                 .text
                 .as_ref()
                 .map(|text| String::from_utf8_lossy(&text.bytes).into_owned());
             let name = path.display().to_string();
-            output::note(&complaint::render(
+            output::note(&diagnostic::render(
                 &name,
                 &text.unwrap_or_default(),
-                &entry.complaints,
+                &entry.diagnostics,
             ));
         }
     }
 }
 
-fn text(roads: &Roads) -> String {
+fn text(roads: &Forecasts) -> String {
     let mut lines = Vec::new();
     for (
         env,
-        Road {
+        Forecast {
             plan,
             steps,
             down,
@@ -296,9 +296,9 @@ fn text(roads: &Roads) -> String {
         for step in steps {
             lines.push(format!(
                 "  {} {} ({})",
-                output::green(step.act.verb()),
+                output::green(step.action.verb()),
                 said(&step.subject),
-                step.because
+                step.cause
             ));
         }
         for wait in &plan.waits {
@@ -323,22 +323,22 @@ mod tests {
 
     #[test]
     fn what_was_taken_down_is_said_as_such_and_who_is_unknown_is_an_error_of_usage() {
-        let road = Road {
+        let road = Forecast {
             down: true,
-            ..Road::default()
+            ..Forecast::default()
         };
-        let roads = Roads::from([(EnvName::new("shop").unwrap(), road)]);
+        let roads = Forecasts::from([(EnvName::new("shop").unwrap(), road)]);
         assert_eq!(
             text(&roads),
             "shop: taken down by `argus down`; an edit of its file or `argus retry shop` brings it back\n"
         );
-        let road = Road {
+        let road = Forecast {
             down: true,
             expired: true,
-            ..Road::default()
+            ..Forecast::default()
         };
         assert_eq!(
-            text(&Roads::from([(EnvName::new("shop").unwrap(), road)])),
+            text(&Forecasts::from([(EnvName::new("shop").unwrap(), road)])),
             "shop: its `argus.ttl` is over; an edit of its file or `argus retry shop` brings it back\n"
         );
         let Failure::Error { error, exit, hint } = unknown("shpo", &roads, false) else {

@@ -1,6 +1,6 @@
 //! `argus preflight`: whether engine, disk and the rest are fit for what the specs ask for.
 
-use argus_core::preflight::{Facts, Policy, report, verdicts};
+use argus_core::preflight::{Policy, PreflightFacts, report, verdicts};
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     CheckName, CheckResult, PreflightBefore, PreflightCheck, PreflightFix, PreflightOverall, PreflightReport,
@@ -10,8 +10,8 @@ use clap::Args;
 
 use super::output::{self, Format};
 use super::table;
+use crate::blocking_io;
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 
 mod fix;
@@ -56,8 +56,8 @@ pub(crate) async fn look(
 ) -> Result<PreflightReport, Failure> {
     let begun = clock::now();
     let own = settings.clone();
-    let ground = files::read(move || Place::of(&own)).await?;
-    let told = |facts: &Facts, policy: &Policy| {
+    let ground = blocking_io::read(move || Place::of(&own)).await?;
+    let told = |facts: &PreflightFacts, policy: &Policy| {
         let now = clock::now();
         report(verdicts(facts, policy, skip, now), now)
     };

@@ -1,15 +1,15 @@
 //! `argus retry`: lets a running controller try again what it gave up.
 
 use argus_reconciler::Command;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
+use super::client::{failure, send, show};
 use super::output::Format;
 use super::status;
-use super::tell::{failure, show, tell};
+use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::taken::Taken;
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
@@ -28,8 +28,8 @@ impl Retry {
         for env in &self.environments {
             let environment = status::named(env)?;
             let command = Command::Retry { environment };
-            let answer = super::block_on(async { tell(&state, &command).await.map_err(failure) })?;
-            let say = |_: &Taken| format!("{env} is tried again\n");
+            let answer = super::block_on(async { send(&state, &command).await.map_err(failure) })?;
+            let say = |_: &CommandReply| format!("{env} is tried again\n");
             show(&command, &answer, self.output, say)?;
         }
         Ok(Exit::Done)

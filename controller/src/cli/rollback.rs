@@ -4,10 +4,10 @@ use argus_reconciler::Command;
 use clap::Args;
 
 use super::output::Format;
-use super::{status, tell};
+use super::{client, status};
+use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
-use crate::taken::Taken;
 
 #[derive(Debug, Args)]
 pub(crate) struct Rollback {
@@ -33,12 +33,12 @@ impl Rollback {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let environment = status::named(&self.environment)?;
         let name = self.environment;
-        let say = |taken: &Taken| {
+        let say = |taken: &CommandReply| {
             let revision = taken.value.as_ref().and_then(|value| value.as_str());
             let revision = revision.unwrap_or_default();
             format!("{name} goes back to revision {revision}, until its file changes\n")
         };
-        tell::one(options, &Command::Rollback { environment }, self.output, say)
+        client::one(options, &Command::Rollback { environment }, self.output, say)
     }
 }
 
@@ -50,7 +50,7 @@ impl Fork {
             to: status::named(&to)?,
         };
         let name = self.environment;
-        let say = |_: &Taken| format!("{to} is a copy of {name}, until `argus down {to}`\n");
-        tell::one(options, &command, self.output, say)
+        let say = |_: &CommandReply| format!("{to} is a copy of {name}, until `argus down {to}`\n");
+        client::one(options, &command, self.output, say)
     }
 }

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::live::screen::Screen;
 use crate::settings::times::TimeOptions;
 use crate::settings::{Listen, Options, Settings, SpecOptions};
-use crate::{telemetry, wire};
+use crate::{app, telemetry};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -30,6 +30,6 @@ impl Run {
         // Where the table tells the story, the log only tells what is wrong.
         let usual = if screen.is_some() { "warn" } else { "info" };
         telemetry::start(settings.log_format, usual, screen.as_ref());
-        super::block_on(wire::run(settings, screen))
+        super::block_on(app::run(settings, screen))
     }
 }

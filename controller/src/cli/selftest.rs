@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_backend::Backend as _;
-use argus_core::plan::Act;
+use argus_core::plan::Action;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
 use argus_reconciler::shutdown::Signals;
@@ -11,21 +11,21 @@ use argus_reconciler::{Command, Handle, Running};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::Eyes;
+use super::offline::EngineObserver;
 use super::output::{self, Format};
+use crate::app;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::wire;
 
-mod house;
+mod environment;
+mod fault;
+mod fixture;
 mod report;
-mod scene;
-mod trouble;
 
-use house::House;
+use environment::TestEnvironment;
+use fault::Fault;
+use fixture::{Fixture, RoundEnd};
 use report::Report;
-use scene::{Ended, Scene};
-use trouble::Trouble;
 
 /// An image is built first, from this program, and the engine may be busy.
 const FIRST: Duration = Duration::from_secs(300);
@@ -41,7 +41,7 @@ pub(crate) struct Selftest {
     rounds: u32,
     /// Only these troubles
     #[arg(long, value_enum, value_name = "TROUBLE", value_delimiter = ',')]
-    only: Vec<Trouble>,
+    only: Vec<Fault>,
     /// Format
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
@@ -56,7 +56,7 @@ impl Selftest {
     async fn run(self, settings: &Settings) -> Result<Exit, Failure> {
         let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
         let stop = CancellationToken::new();
-        let house = House::make(settings)?;
+        let house = TestEnvironment::make(settings)?;
         tokio::select! {
             ended = self.work(&house, &stop) => ended,
             () = signals.second(stop.clone()) => {
@@ -68,14 +68,15 @@ impl Selftest {
     }
 
     /// Everything, with what was made for it gone at the end, however it ends.
-    async fn work(&self, house: &House, stop: &CancellationToken) -> Result<Exit, Failure> {
-        let docker = wire::docker(house.settings())?;
+    async fn work(&self, house: &TestEnvironment, stop: &CancellationToken) -> Result<Exit, Failure> {
+        let docker = app::docker(house.settings())?;
         // Before anything is made: an engine that is away is said at once.
-        let eyes = Eyes::open(&docker, Some([house.env().clone(), house.stranger()].into())).await?;
-        let (handle, running) = wire::alone(house.settings()).await?;
+        let eyes =
+            EngineObserver::open(&docker, Some([house.env().clone(), house.stranger()].into())).await?;
+        let (handle, running) = app::run_offline(house.settings()).await?;
         let mut report = Report::new(self.rounds);
         let tried = {
-            let mut scene = Scene {
+            let mut scene = Fixture {
                 house,
                 docker: docker.clone(),
                 handle: handle.clone(),
@@ -89,11 +90,11 @@ impl Selftest {
         house.remove();
         match tried {
             Ok(()) => {}
-            Err(Ended::Stopped) => {
+            Err(RoundEnd::Stopped) => {
                 told(&left)?;
                 return Ok(Exit::Interrupted);
             }
-            Err(Ended::Failed(failure)) => {
+            Err(RoundEnd::Failed(failure)) => {
                 if let Err(left) = told(&left) {
                     output::fail(left, self.output == Some(Format::Json));
                 }
@@ -105,21 +106,21 @@ impl Selftest {
         report.verdict()
     }
 
-    async fn every_trouble(&self, scene: &mut Scene<'_>, report: &mut Report) -> Result<(), Ended> {
+    async fn every_trouble(&self, scene: &mut Fixture<'_>, report: &mut Report) -> Result<(), RoundEnd> {
         output::note(&format!(
             "making environment `{}`, which is removed at the end; nothing else is touched",
             scene.house.env()
         ));
         scene
-            .until(FIRST, Scene::is_whole)
+            .until(FIRST, Fixture::is_whole)
             .await?
             .ok_or_else(|| scene.not_made("environment", FIRST))?;
-        for trouble in Trouble::all() {
+        for trouble in Fault::all() {
             if !self.only.is_empty() && !self.only.contains(&trouble) {
                 continue;
             }
             for round in 1..=self.rounds {
-                let took = trouble::round(trouble, round, scene, HEALED).await?;
+                let took = fault::round(trouble, round, scene, HEALED).await?;
                 let name = trouble.name();
                 match &took {
                     Ok(took) => output::note(&format!("{name}: whole after {:.1} s", took.as_secs_f64())),
@@ -128,7 +129,7 @@ impl Selftest {
                 let missed = took.is_err();
                 report.add(trouble, took);
                 // The next one begins with what is whole.
-                if missed && scene.until(HEALED, Scene::is_whole).await?.is_none() {
+                if missed && scene.until(HEALED, Fixture::is_whole).await?.is_none() {
                     report.give_up(trouble);
                     return Ok(());
                 }
@@ -149,16 +150,16 @@ fn told(left: &[String]) -> Result<(), Failure> {
 }
 
 /// Removes all that was made: by the controller first, then what it left, by hand. Tells what stays, and why.
-async fn clean(house: &House, docker: Docker, handle: Handle, running: Running) -> Vec<String> {
+async fn clean(house: &TestEnvironment, docker: Docker, handle: Handle, running: Running) -> Vec<String> {
     let environment = house.env().clone();
     let asked = handle.send(Command::Down { environment }).await.is_ok();
     let both = || [house.env().clone(), house.stranger()].into();
     let mut left = Vec::new();
-    match wire::docker(house.settings()) {
+    match app::docker(house.settings()) {
         Ok(own) if asked => {
-            if let Ok(mut eyes) = Eyes::open(&own, Some(both())).await {
+            if let Ok(mut eyes) = EngineObserver::open(&own, Some(both())).await {
                 let gone =
-                    async { while scene::has(&eyes.world, house.env()) && eyes.see().await.is_ok() {} };
+                    async { while fixture::has(&eyes.world, house.env()) && eyes.see().await.is_ok() {} };
                 // What is not gone then is removed below.
                 drop(tokio::time::timeout(GONE, gone).await);
             }
@@ -170,11 +171,11 @@ async fn clean(house: &House, docker: Docker, handle: Handle, running: Running) 
     if let Err(died) = running.ended().await {
         left.push(format!("the controller of the selftest: {died}"));
     }
-    match wire::docker(house.settings()) {
-        Ok(own) => match Eyes::open(&own, Some(both())).await {
+    match app::docker(house.settings()) {
+        Ok(own) => match EngineObserver::open(&own, Some(both())).await {
             Ok(eyes) => {
                 for act in rest(&eyes, house) {
-                    let done = tokio::time::timeout(GONE, Box::pin(docker.act(&act, &()))).await;
+                    let done = tokio::time::timeout(GONE, Box::pin(docker.execute(&act, &()))).await;
                     match done {
                         Ok(Ok(_)) => {}
                         Ok(Err(error)) => left.push(format!("{} {}: {error}", act.verb(), house.env())),
@@ -193,7 +194,7 @@ async fn clean(house: &House, docker: Docker, handle: Handle, running: Running) 
 }
 
 /// Containers, then networks.
-fn rest(eyes: &Eyes, house: &House) -> Vec<Act> {
+fn rest(eyes: &EngineObserver, house: &TestEnvironment) -> Vec<Action> {
     let names = [house.env().clone(), house.stranger()];
     let ours = |owner: Option<argus_core::labels::Owner>| {
         owner.is_some_and(|owner| names.contains(&owner.environment))
@@ -205,14 +206,14 @@ fn rest(eyes: &Eyes, house: &House) -> Vec<Act> {
         .filter_map(|env| world.of(env))
         .flat_map(|seen| seen.networks.values());
     containers
-        .map(|found| Act::RemoveContainer {
+        .map(|found| Action::RemoveContainer {
             id: found.id.clone(),
             name: found.name.clone(),
         })
         .chain(
             networks
                 .filter(|found| ours(found.owner()))
-                .map(|found| Act::RemoveNetwork {
+                .map(|found| Action::RemoveNetwork {
                     id: found.id.clone(),
                     name: found.name.clone(),
                 }),
@@ -220,7 +221,10 @@ fn rest(eyes: &Eyes, house: &House) -> Vec<Act> {
         .collect()
 }
 
-async fn remove_image(docker: &Docker, house: &House) -> Result<(), argus_core::outcome::ActError> {
+async fn remove_image(
+    docker: &Docker,
+    house: &TestEnvironment,
+) -> Result<(), argus_core::outcome::ActionError> {
     for image in docker.built_images().await? {
         if image.tags.contains(&house.image()) {
             docker.remove_image(&image.id).await?;

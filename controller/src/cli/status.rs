@@ -7,8 +7,8 @@ use std::path::Path;
 use argus_core::ident::EnvName;
 use argus_crds::error::Reason;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, Mode};
-use argus_reconciler::reconciler::Remembered;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::reconciler::PersistedState;
+use argus_reconciler::state_dir::StateDir;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -63,14 +63,19 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
         return Ok(status);
     }
     let back = format!("an edit of its file or `argus retry {env}` brings it back");
-    let remembered: Remembered = peek(&state.memory_json());
+    let remembered: PersistedState = peek(&state.state_json());
     let known = names(state)?;
-    let (message, hint) = if remembered.wishes.expired.iter().any(|over| over.as_str() == env) {
+    let (message, hint) = if remembered
+        .overrides
+        .expired
+        .iter()
+        .any(|over| over.as_str() == env)
+    {
         (
             format!("environment `{env}` was taken down: its `argus.ttl` is over"),
             back,
         )
-    } else if remembered.wishes.down.keys().any(|down| down.as_str() == env) {
+    } else if remembered.overrides.down.keys().any(|down| down.as_str() == env) {
         (format!("environment `{env}` was removed by `argus down`"), back)
     } else {
         let root = state.root().display();
@@ -152,7 +157,7 @@ pub(crate) fn say_if_alone(state: &StateDir) {
 /// Says on stderr that a controller does nothing; it is asked, for on a full disk the files stay as they were.
 fn say_if_safe(state: &StateDir) {
     let asked = super::block_on(async {
-        let answer = client::get(&crate::surface::socket(state), crate::http::HEALTH).await;
+        let answer = client::get(&crate::client::socket(state), crate::http::HEALTH).await;
         Ok(answer.ok())
     });
     let Ok(Some(answer)) = asked else { return };
@@ -170,7 +175,7 @@ fn say_if_safe(state: &StateDir) {
 
 /// Whether a controller answers on this state directory.
 pub(crate) fn is_alive(state: &StateDir) -> bool {
-    match UnixStream::connect(crate::surface::socket(state)) {
+    match UnixStream::connect(crate::client::socket(state)) {
         Ok(_) => true,
         // Another user's: its process tells.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

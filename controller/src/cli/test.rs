@@ -3,15 +3,15 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use argus_core::memory::Blame;
+use argus_core::state::Attribution;
 use argus_reconciler::{Command, TestReport};
 use clap::{Args, Subcommand};
 
 use super::output::{self, Format};
-use super::{status, tell};
+use super::{client, status};
+use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
-use crate::taken::Taken;
 
 mod child;
 mod report;
@@ -85,11 +85,11 @@ impl Test {
                     holder,
                     purpose,
                 };
-                let say = |_: &Taken| {
+                let say = |_: &CommandReply| {
                     let ttl = humantime::format_duration(ttl);
                     format!("test `{case}` runs on {environment}, for {ttl} at most\n")
                 };
-                tell::one(options, &command, output, say)
+                client::one(options, &command, output, say)
             }
             Verb::End(End {
                 environment,
@@ -100,8 +100,8 @@ impl Test {
                     environment: status::named(&environment)?,
                     case,
                 };
-                let say = |taken: &Taken| report(taken).as_ref().map(told).unwrap_or_default();
-                tell::one(options, &command, output, say)
+                let say = |taken: &CommandReply| report(taken).as_ref().map(told).unwrap_or_default();
+                client::one(options, &command, output, say)
             }
             Verb::Run(run) => run.carry_out(options),
         }
@@ -118,7 +118,7 @@ impl Test {
 }
 
 /// The report that a test's end is answered with.
-pub(crate) fn report(taken: &Taken) -> Option<TestReport> {
+pub(crate) fn report(taken: &CommandReply) -> Option<TestReport> {
     serde_json::from_value(taken.value.clone()?).ok()
 }
 
@@ -139,8 +139,8 @@ pub(crate) fn told(report: &TestReport) -> String {
 fn disturbances(report: &TestReport) -> String {
     let TestReport {
         environment,
-        disturbances,
-        ran_out,
+        disruptions: disturbances,
+        expired: ran_out,
         ..
     } = report;
     let mut text = String::new();
@@ -152,9 +152,9 @@ fn disturbances(report: &TestReport) -> String {
         );
     }
     for found in disturbances {
-        let blame = match found.blame {
-            Blame::Infra => "infrastructure",
-            Blame::Test => "the service itself",
+        let blame = match found.attribution {
+            Attribution::Infrastructure => "infrastructure",
+            Attribution::Test => "the service itself",
         };
         // A string takes whatever is written.
         let _ = writeln!(
@@ -180,9 +180,9 @@ mod tests {
                 case: "smoke".to_owned(),
                 began: String::new(),
                 ended: String::new(),
-                ran_out: None,
+                expired: None,
                 restarts_during_run: count,
-                disturbances: Vec::new(),
+                disruptions: Vec::new(),
             };
             assert!(told(&report).contains(says), "{}", told(&report));
         }

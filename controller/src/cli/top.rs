@@ -5,7 +5,7 @@ use std::time::Duration;
 use argus_crds::status::{
     BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Mode,
 };
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
 use super::{output, status, table};

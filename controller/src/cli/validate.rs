@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use argus_crds::complaint::{self, Complaint};
-use argus_reconciler::specs::{Kept, Standing};
+use argus_crds::diagnostic::{self, Diagnostic};
+use argus_reconciler::specs::{FileState, StartingPoint};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::output::{self, Format};
-use super::reading::{self, Looked};
+use super::spec_files::{self, SpecFile};
 use super::table;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
@@ -52,25 +52,25 @@ impl Validate {
 }
 
 /// Looks at files, and at all files of folders.
-pub(crate) fn look(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<Looked>, Failure> {
+pub(crate) fn look(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
     let mut all = Vec::new();
     for path in paths {
         if path.is_dir() {
             all.extend(folder(settings, path)?);
         } else {
-            all.push(reading::file(settings, path));
+            all.push(spec_files::file(settings, path));
         }
     }
     Ok(all)
 }
 
 /// It is not taken.
-pub(crate) fn is_refused(file: &Looked) -> bool {
-    file.desired.is_none() || file.complaints.iter().any(Complaint::is_error)
+pub(crate) fn is_refused(file: &SpecFile) -> bool {
+    file.desired.is_none() || file.diagnostics.iter().any(Diagnostic::is_error)
 }
 
-fn folder(settings: &Settings, path: &Path) -> Result<Vec<Looked>, Failure> {
-    let book = reading::folder(settings, path, "", Kept::default())?;
+fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
+    let book = spec_files::folder(settings, path, "", StartingPoint::default())?;
     if let Some(why) = book.unavailable {
         let details = serde_json::json!({ "path": path, "reason": why });
         return Err(Failure::of(argus_crds::error::Code::SpecInvalid, why).about(details));
@@ -78,26 +78,26 @@ fn folder(settings: &Settings, path: &Path) -> Result<Vec<Looked>, Failure> {
     book.notes
         .iter()
         .for_each(|note| output::note(&format!("note: {note}")));
-    let looked = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| Looked {
+    let looked = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| SpecFile {
         path: path.join(name),
         text: entry
             .text
             .map(|text| String::from_utf8_lossy(&text.bytes).into_owned())
             .unwrap_or_default(),
-        complaints: entry.complaints,
-        desired: match entry.standing {
-            Standing::Accepted => entry.holds.map(|held| held.desired.clone()),
-            Standing::Unread | Standing::Rejected | Standing::Conflict { .. } => None,
+        diagnostics: entry.diagnostics,
+        desired: match entry.state {
+            FileState::Accepted => entry.holds.map(|held| held.desired.clone()),
+            FileState::Unread | FileState::Rejected | FileState::Conflict { .. } => None,
         },
     };
     Ok(book.files.into_iter().map(looked).collect())
 }
 
-fn show(all: &[Looked]) -> Result<(), Failure> {
+fn show(all: &[SpecFile]) -> Result<(), Failure> {
     for file in all {
         let name = file.path.display().to_string();
-        if !file.complaints.is_empty() {
-            output::note(&complaint::render(&name, &file.text, &file.complaints));
+        if !file.diagnostics.is_empty() {
+            output::note(&diagnostic::render(&name, &file.text, &file.diagnostics));
         }
         let line = if let Some(desired) = &file.desired {
             let services = output::count(desired.services.len(), "service");
@@ -109,7 +109,7 @@ fn show(all: &[Looked]) -> Result<(), Failure> {
             )
         } else {
             let errors = file
-                .complaints
+                .diagnostics
                 .iter()
                 .filter(|complaint| complaint.is_error())
                 .count();
@@ -127,7 +127,7 @@ fn show(all: &[Looked]) -> Result<(), Failure> {
 /// What came of it, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct ValidationReport {
     /// All files are taken.
     pub(crate) accepted: bool,
     pub(crate) files: Vec<File>,
@@ -144,12 +144,12 @@ pub(crate) struct File {
     pub(crate) revision: Option<String>,
     pub(crate) services: Option<Vec<String>>,
     /// What is wrong with it, each with its place and what to do.
-    pub(crate) complaints: Vec<Complaint>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 /// What came of files that were looked at.
-pub(crate) fn told(all: &[Looked]) -> Told {
-    let one = |file: &Looked| {
+pub(crate) fn told(all: &[SpecFile]) -> ValidationReport {
+    let one = |file: &SpecFile| {
         let desired = file.desired.as_ref();
         File {
             spec_path: file.path.display().to_string(),
@@ -157,10 +157,10 @@ pub(crate) fn told(all: &[Looked]) -> Told {
             environment: desired.map(|desired| desired.env.to_string()),
             revision: desired.map(|desired| desired.revision.to_string()),
             services: desired.map(|desired| desired.services.keys().map(ToString::to_string).collect()),
-            complaints: file.complaints.clone(),
+            diagnostics: file.diagnostics.clone(),
         }
     };
-    Told {
+    ValidationReport {
         accepted: !all.iter().any(is_refused),
         files: all.iter().map(one).collect(),
     }

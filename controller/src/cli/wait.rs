@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use argus_crds::error::{Code, Severity, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Command, clock};
 use clap::{Args, ValueEnum};
 
 use super::get::{stamp, waits};
 use super::output::{self, Format};
-use super::{status, tell};
+use super::{client, status};
+use crate::blocking_io;
 use crate::exit::{Exit, Failure};
-use crate::files;
+use crate::live::image_progress::{self, Paced};
 use crate::live::screen::Screen;
-use crate::live::works::{self, Paced};
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// What changes when a status does.
@@ -65,9 +65,9 @@ impl Wait {
         };
         let (screen, mut paced) = (Screen::of_terminal(), Paced::default());
         let show = |all: &[Seen]| {
-            let works = works::of(all.iter().filter_map(|(_, status)| status.as_ref()));
+            let works = image_progress::of(all.iter().filter_map(|(_, status)| status.as_ref()));
             match &screen {
-                Some(screen) => screen.draw(works::bars(&works, screen.width())),
+                Some(screen) => screen.draw(image_progress::bars(&works, screen.width())),
                 None => paced
                     .news(&works, clock::now())
                     .iter()
@@ -77,7 +77,7 @@ impl Wait {
         let reached = super::block_on(async {
             if status::is_alive(&state) {
                 // An edit from just now counts. Who may not tell the controller anything waits by the files alone.
-                drop(tell::tell(&state, &Command::Sync).await);
+                drop(client::send(&state, &Command::Sync).await);
             }
             until(&state, which, self.goal, self.timeout, show).await
         });
@@ -123,7 +123,9 @@ pub(crate) async fn until(
     let mut left = Vec::new();
     loop {
         let (there, which, before) = (state.clone(), which.map(<[String]>::to_vec), seen.clone());
-        if let Some((stamp, statuses)) = files::read(move || news(&there, which, before.as_ref())).await? {
+        if let Some((stamp, statuses)) =
+            blocking_io::read(move || news(&there, which, before.as_ref())).await?
+        {
             show(&statuses);
             if goal == Goal::Ready {
                 statuses

@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 
 use argus_crds::error::Code;
 use argus_crds::status::EnvironmentStatus;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::ending::Ending;
+use super::failure::RunSummary;
 use super::output::{self, Format};
 use super::target::Target;
-use super::{kept, status, table};
+use super::{evidence_store, status, table};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 use chain::{Chain, Kind, Link};
@@ -37,7 +37,7 @@ pub(crate) struct Why {
 /// What is told, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct WhyReport {
     environment: String,
     phase: argus_crds::status::Phase,
     /// When this was so (RFC 3339).
@@ -87,16 +87,16 @@ pub(crate) fn told(
     state: &StateDir,
     status: &EnvironmentStatus,
     service: Option<&str>,
-) -> Result<Told, Failure> {
+) -> Result<WhyReport, Failure> {
     let chains = match service {
         Some(name) => {
             let row = status.services.iter().find(|row| row.name == *name);
-            let row = row.ok_or_else(|| kept::no_service(status, name))?;
+            let row = row.ok_or_else(|| evidence_store::no_service(status, name))?;
             vec![chain::of(state, status, row)]
         }
         None => of_all(state, status),
     };
-    Ok(Told {
+    Ok(WhyReport {
         environment: status.environment.clone(),
         phase: status.phase,
         as_of: status.as_of.clone(),
@@ -105,7 +105,7 @@ pub(crate) fn told(
     })
 }
 
-impl Told {
+impl WhyReport {
     /// What can be done about what began it, each once.
     pub(crate) fn remedies(&self) -> impl Iterator<Item = &argus_crds::error::Remedy> {
         self.chains.iter().flat_map(|chain| &chain.remedies)
@@ -116,7 +116,7 @@ impl Told {
         let links = self.chains.iter().flat_map(|chain| &chain.links);
         links.rev().find_map(|link| {
             let ending = link.ending.as_ref()?;
-            Some((link.service.as_deref()?, ending.incarnation))
+            Some((link.service.as_deref()?, ending.run))
         })
     }
 }
@@ -151,7 +151,7 @@ fn restarts(status: &EnvironmentStatus, service: Option<&str>) -> Vec<Restarted>
 }
 
 /// The same for people.
-pub(crate) fn text(told: &Told) -> String {
+pub(crate) fn text(told: &WhyReport) -> String {
     let mut text = String::new();
     let mut shown: Vec<&str> = Vec::new();
     for chain in &told.chains {
@@ -165,7 +165,7 @@ pub(crate) fn text(told: &Told) -> String {
 }
 
 /// One line a service that is well again; the others have a chain that tells it.
-fn write_restarts(text: &mut String, told: &Told) {
+fn write_restarts(text: &mut String, told: &WhyReport) {
     let has_chain = |name: &str| {
         told.chains
             .iter()
@@ -198,7 +198,7 @@ fn write_chain(text: &mut String, env: &str, chain: &Chain, shown: &[&str]) {
         }
         let (told, rest) = link.before.split_at(link.before.len().min(EARLIER));
         for run in told {
-            let _ = writeln!(text, "     before it, run {}: {}", run.incarnation, run.words());
+            let _ = writeln!(text, "     before it, run {}: {}", run.run, run.words());
         }
         if !rest.is_empty() {
             let _ = writeln!(text, "     and {} earlier", output::count(rest.len(), "run"));
@@ -236,9 +236,9 @@ fn stamp(at: Option<&str>) -> String {
 fn hints(env: &str, chain: &Chain) -> Vec<String> {
     let left = chain.links.iter().find(|link| link.evidence.is_some());
     let run = chain.links.iter().find_map(|link| link.ending.as_ref());
-    let read = |link: &Link, run: &Ending| {
+    let read = |link: &Link, run: &RunSummary| {
         let service = link.service.as_deref()?;
-        let number = run.incarnation;
+        let number = run.run;
         Some(format!(
             "read what run {number} left: `argus evidence {env} {service} {number}`"
         ))

@@ -11,31 +11,31 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use super::asked::Path;
+use super::params::Path;
 use super::problem::Problem;
-use super::{Desk, SLOWEST_BODY};
+use super::{AppState, SLOWEST_BODY};
 
 /// How long a test may take where nobody says.
 const TEST: Duration = Duration::from_secs(600);
 
 /// A command with its verb in it.
-pub(super) async fn act(State(desk): State<Desk>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn act(State(desk): State<AppState>, request: Request) -> Result<Response, Problem> {
     let body = body(request).await?;
-    obey(&desk, body).await
+    post_command(&desk, body).await
 }
 
 /// A command whose verb is in the path.
 pub(super) async fn act_by_name(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path(verb): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let mut body = body(request).await?;
     body.insert("verb".to_owned(), Value::String(verb));
-    obey(&desk, body).await
+    post_command(&desk, body).await
 }
 
-async fn obey(desk: &Desk, mut body: Map<String, Value>) -> Result<Response, Problem> {
+async fn post_command(desk: &AppState, mut body: Map<String, Value>) -> Result<Response, Problem> {
     words(&mut body)?;
     let command: Command = serde_json::from_value(Value::Object(body)).map_err(|error| {
         Problem::asked(
@@ -44,10 +44,10 @@ async fn obey(desk: &Desk, mut body: Map<String, Value>) -> Result<Response, Pro
         )
     })?;
     let gone = match command.environment() {
-        Some(env) => desk.surface.found(env.as_str()).await.is_err(),
+        Some(env) => desk.client.find_environment(env.as_str()).await.is_err(),
         None => false,
     };
-    match desk.surface.obey(command).await {
+    match desk.client.execute(command).await {
         Ok(answer) => Ok((StatusCode::ACCEPTED, Json(answer)).into_response()),
         Err(failure) if gone => Err(Problem::from(failure).status(StatusCode::NOT_FOUND)),
         Err(failure) => Err(Problem::from(failure)),

@@ -11,12 +11,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Desk;
-use super::asked::{Path, Query};
+use super::AppState;
+use super::params::{Path, Query};
 use super::problem::Problem;
-use crate::cli::{breaker as cli_breaker, evidence as kept_evidence, kept, logs as cli_logs, why as cli_why};
-use crate::surface::Surface;
-use crate::view::Shown;
+use crate::cli::{
+    breaker as cli_breaker, evidence as kept_evidence, evidence_store, logs as cli_logs, why as cli_why,
+};
+use crate::client::ControllerClient;
+use crate::view::StatusDocuments;
 
 /// How much of something is wanted.
 #[derive(Debug, Default, Deserialize)]
@@ -49,13 +51,13 @@ const LINES: u32 = 100;
 /// More at once help nobody.
 const MOST_LINES: u32 = 10_000;
 
-pub(super) async fn controller(State(desk): State<Desk>) -> Result<Response, Problem> {
+pub(super) async fn controller(State(desk): State<AppState>) -> Result<Response, Problem> {
     let shown = shown(&desk).await?;
     Ok(Json(&shown.controller).into_response())
 }
 
 pub(super) async fn list(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Query(wanted): Query<Detail>,
 ) -> Result<Response, Problem> {
     let shown = shown(&desk).await?;
@@ -110,39 +112,39 @@ pub(crate) fn summary(status: &EnvironmentStatus) -> Value {
     value
 }
 
-pub(super) async fn one(State(desk): State<Desk>, Path(env): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn one(State(desk): State<AppState>, Path(env): Path<String>) -> Result<Response, Problem> {
     Ok(Json(environment(&desk, &env).await?).into_response())
 }
 
-pub(super) async fn why(State(desk): State<Desk>, Path(env): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn why(State(desk): State<AppState>, Path(env): Path<String>) -> Result<Response, Problem> {
     let status = environment(&desk, &env).await?;
     let read = desk
-        .surface
+        .client
         .read(move |surface| cli_why::told(surface.state(), &status, None));
     Ok(Json(read.await?).into_response())
 }
 
 pub(super) async fn why_service(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path((env, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     row(&desk, &env, &name).await?;
     let status = environment(&desk, &env).await?;
     let read = desk
-        .surface
+        .client
         .read(move |surface| cli_why::told(surface.state(), &status, Some(&name)));
     Ok(Json(read.await?).into_response())
 }
 
 pub(super) async fn service(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path((env, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     Ok(Json(row(&desk, &env, &name).await?).into_response())
 }
 
 pub(super) async fn logs(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path((env, name)): Path<(String, String)>,
     Query(lines): Query<Lines>,
 ) -> Result<Response, Problem> {
@@ -155,7 +157,7 @@ pub(super) async fn logs(
 }
 
 pub(super) async fn all_logs(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path(env): Path<String>,
     Query(tail): Query<Tail>,
 ) -> Result<Response, Problem> {
@@ -164,27 +166,27 @@ pub(super) async fn all_logs(
 }
 
 async fn written(
-    desk: &Desk,
+    desk: &AppState,
     env: &str,
     service: Option<&str>,
     tail: Option<u32>,
 ) -> Result<Response, Problem> {
     let tail = tail.unwrap_or(LINES).min(MOST_LINES);
-    let told = Box::pin(cli_logs::tail(desk.surface.settings(), env, service, tail)).await?;
+    let told = Box::pin(cli_logs::tail(desk.client.settings(), env, service, tail)).await?;
     Ok(Json(told).into_response())
 }
 
 pub(super) async fn evidence(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path((env, name)): Path<(String, String)>,
     Query(lines): Query<Lines>,
 ) -> Result<Response, Problem> {
     row(&desk, &env, &name).await?;
     let tail = lines.tail.unwrap_or(LINES).min(MOST_LINES);
     let tail = usize::try_from(tail).unwrap_or(usize::MAX);
-    let read = desk.surface.read(move |surface| {
+    let read = desk.client.read(move |surface| {
         let state = surface.state();
-        match kept::chosen(state, &env, &name, lines.run) {
+        match evidence_store::chosen(state, &env, &name, lines.run) {
             Ok(run) => kept_evidence::told(state, &run, tail).map(Ok),
             Err(missing) => Ok(Err(missing)),
         }
@@ -193,28 +195,32 @@ pub(super) async fn evidence(
     Ok(Json(read.await?.map_err(missing)?).into_response())
 }
 
-pub(super) async fn breakers(State(desk): State<Desk>) -> Result<Response, Problem> {
+pub(super) async fn breakers(State(desk): State<AppState>) -> Result<Response, Problem> {
     let shown = shown(&desk).await?;
     let engine = shown.controller.breaker.clone();
-    Ok(Json(cli_breaker::Told::of(engine, shown.environments.values())).into_response())
+    Ok(Json(cli_breaker::BreakerReport::of(
+        engine,
+        shown.environments.values(),
+    ))
+    .into_response())
 }
 
-pub(super) async fn orphans(State(desk): State<Desk>) -> Result<Response, Problem> {
+pub(super) async fn orphans(State(desk): State<AppState>) -> Result<Response, Problem> {
     let shown = shown(&desk).await?;
     Ok(Json(json!({ "items": shown.controller.orphans })).into_response())
 }
 
 /// Of the controller in this process it is in memory already.
-async fn shown(desk: &Desk) -> Result<Arc<Shown>, Problem> {
-    if desk.surface.own().is_some() {
-        return Ok(desk.surface.shown()?);
+async fn shown(desk: &AppState) -> Result<Arc<StatusDocuments>, Problem> {
+    if desk.client.in_process_parts().is_some() {
+        return Ok(desk.client.shown()?);
     }
-    Ok(desk.surface.read(Surface::shown).await?)
+    Ok(desk.client.read(ControllerClient::shown).await?)
 }
 
 /// The status of an environment that has to be there.
-pub(super) async fn environment(desk: &Desk, env: &str) -> Result<EnvironmentStatus, Problem> {
-    let found = desk.surface.found(env).await;
+pub(super) async fn environment(desk: &AppState, env: &str) -> Result<EnvironmentStatus, Problem> {
+    let found = desk.client.find_environment(env).await;
     found.map_err(|failure| match Problem::from(failure) {
         // That it could not be looked for does not say that it is not there.
         problem if problem.is_of(Code::Timeout) => problem,
@@ -222,10 +228,10 @@ pub(super) async fn environment(desk: &Desk, env: &str) -> Result<EnvironmentSta
     })
 }
 
-async fn row(desk: &Desk, env: &str, name: &str) -> Result<ServiceStatus, Problem> {
+async fn row(desk: &AppState, env: &str, name: &str) -> Result<ServiceStatus, Problem> {
     let status = environment(desk, env).await?;
     let found = status.services.iter().find(|row| row.name == name);
     found
         .cloned()
-        .ok_or_else(|| Problem::from(kept::no_service(&status, name)).status(StatusCode::NOT_FOUND))
+        .ok_or_else(|| Problem::from(evidence_store::no_service(&status, name)).status(StatusCode::NOT_FOUND))
 }

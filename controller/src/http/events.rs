@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::record::{Entry, Record, Wanted};
+use argus_core::journal::{Entry, EventFilter, Record};
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
-use argus_reconciler::history::Feed;
+use argus_reconciler::journal::Feed;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -19,13 +19,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::Desk;
-use super::asked::Query;
+use super::AppState;
 use super::environments::summary;
 use super::guard::Trust;
+use super::params::Query;
 use super::problem::Problem;
 use crate::metrics::Listening;
-use crate::view::Shown;
+use crate::view::StatusDocuments;
 
 /// Records that are taken up at once: nothing else is kept for a client, so one that never reads costs no more than this.
 const PAGE: usize = 64;
@@ -38,7 +38,7 @@ const OTHERS: [&str; 4] = ["snapshot", "environment", "problem", "lagged"];
 /// What a client wants to hear.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct EventsQuery {
     /// Environments, with commas between them; all without.
     environment: Option<String>,
     /// Names of events, with commas between them; all without.
@@ -51,12 +51,12 @@ pub(super) struct Asked {
 
 /// One client: where it is in the journal, and what it knows.
 struct Client {
-    wanted: Wanted,
+    wanted: EventFilter,
     feed: Feed,
     newest: watch::Receiver<u64>,
-    shown: watch::Receiver<Arc<Shown>>,
+    shown: watch::Receiver<Arc<StatusDocuments>>,
     last: u64,
-    known: Arc<Shown>,
+    known: Arc<StatusDocuments>,
     /// It was not told yet how things are.
     fresh: bool,
     trust: Trust,
@@ -64,12 +64,12 @@ struct Client {
 }
 
 pub(super) async fn events(
-    State(desk): State<Desk>,
-    Query(asked): Query<Asked>,
+    State(desk): State<AppState>,
+    Query(asked): Query<EventsQuery>,
     Extension(trust): Extension<Trust>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let Some(own) = desk.surface.own() else {
+    let Some(own) = desk.client.in_process_parts() else {
         return Err(Problem::asked(
             StatusCode::SERVICE_UNAVAILABLE,
             "no controller is here",
@@ -134,7 +134,7 @@ impl Client {
                 }
                 for record in &page.records {
                     self.last = record.seq;
-                    events.extend(self.wanted.takes(record).then(|| event(record, self.trust)));
+                    events.extend(self.wanted.matches(record).then(|| event(record, self.trust)));
                 }
                 events.extend(self.changes());
                 if !page.records.is_empty() && events.is_empty() {
@@ -157,7 +157,7 @@ impl Client {
     fn snapshot(&mut self) -> Vec<Event> {
         let shown = self.shown.borrow_and_update().clone();
         self.known = shown.clone();
-        let wanted = |(name, _): &(&String, &EnvironmentStatus)| self.wanted.takes_environment(Some(name));
+        let wanted = |(name, _): &(&String, &EnvironmentStatus)| self.wanted.matches_environment(Some(name));
         let environments = shown.environments.iter().filter(wanted);
         let told = json!({
             "mode": shown.controller.mode,
@@ -167,8 +167,8 @@ impl Client {
         });
         let event = Event::default().event("snapshot").data(told.to_string());
         // From here a client that comes back goes on.
-        let event = Some(event.id(self.last.to_string())).filter(|_| self.wanted.takes_name("snapshot"));
-        let problems = problems(&self.wanted, &Shown::default(), &shown);
+        let event = Some(event.id(self.last.to_string())).filter(|_| self.wanted.matches_name("snapshot"));
+        let problems = problems(&self.wanted, &StatusDocuments::default(), &shown);
         event.into_iter().chain(problems).collect()
     }
 
@@ -185,7 +185,7 @@ impl Client {
         };
         for (name, status) in &now.environments {
             let old = before.environments.get(name);
-            if old != Some(status) && self.wanted.takes_environment(Some(name)) {
+            if old != Some(status) && self.wanted.matches_environment(Some(name)) {
                 let told = summary(status);
                 if old.map(summary).as_ref() != Some(&told) {
                     tell(&told);
@@ -194,10 +194,10 @@ impl Client {
         }
         let names = before.environments.keys();
         let gone = names.filter(|name| !now.environments.contains_key(*name));
-        for name in gone.filter(|name| self.wanted.takes_environment(Some(name))) {
+        for name in gone.filter(|name| self.wanted.matches_environment(Some(name))) {
             tell(&json!({ "environment": name, "phase": "Gone" }));
         }
-        if !self.wanted.takes_name("environment") {
+        if !self.wanted.matches_name("environment") {
             events.clear();
         }
         events.extend(problems(&self.wanted, &before, &now));
@@ -206,20 +206,20 @@ impl Client {
 }
 
 /// Errors that were not there before, each whole: who listens need not ask what to do about them.
-fn problems(wanted: &Wanted, before: &Shown, now: &Shown) -> Vec<Event> {
-    if !wanted.takes_name("problem") {
+fn problems(wanted: &EventFilter, before: &StatusDocuments, now: &StatusDocuments) -> Vec<Event> {
+    if !wanted.matches_name("problem") {
         return Vec::new();
     }
     let named = |(name, status): (&String, &EnvironmentStatus)| {
         let known = before.environments.get(name);
         let known = known.map_or(&[][..], |status| &status.errors);
-        let is_wanted = wanted.takes_environment(Some(name));
+        let is_wanted = wanted.matches_environment(Some(name));
         let news: Vec<_> = fresh(known, &status.errors).cloned().collect();
         is_wanted.then_some(news)
     };
     let of_environments = now.environments.iter().filter_map(named).flatten();
     let of_controller = fresh(&before.controller.errors, &now.controller.errors).cloned();
-    let of_controller = of_controller.filter(|_| wanted.takes_environment(None));
+    let of_controller = of_controller.filter(|_| wanted.matches_environment(None));
     of_controller
         .chain(of_environments)
         .map(|error| Event::default().event("problem").data(json!(error).to_string()))
@@ -239,8 +239,8 @@ fn fresh<'a>(
 }
 
 /// What is asked for, with commas between the names.
-fn wanted(asked: &Asked) -> Result<Wanted, Problem> {
-    let wanted = Wanted {
+fn wanted(asked: &EventsQuery) -> Result<EventFilter, Problem> {
+    let wanted = EventFilter {
         environments: names(asked.environment.as_deref()),
         names: names(asked.kind.as_deref()),
     };

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
-use super::Desk;
+use super::AppState;
 
 /// How a controller is: it answers, and what it may do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub(crate) struct Health {
     pub(crate) mode_reason: Option<String>,
 }
 
-pub(super) async fn healthz(State(desk): State<Desk>) -> Json<Health> {
+pub(super) async fn healthz(State(desk): State<AppState>) -> Json<Health> {
     let (mode, mode_reason) = mode(&desk);
     Json(Health {
         status: "ok".to_owned(),
@@ -32,19 +32,19 @@ pub(super) async fn healthz(State(desk): State<Desk>) -> Json<Health> {
 }
 
 /// As the Kubernetes API server answers: a line a check, and 503 where one does not hold.
-pub(super) async fn readyz(State(desk): State<Desk>) -> Response {
-    let Some(own) = desk.surface.own() else {
+pub(super) async fn readyz(State(desk): State<AppState>) -> Response {
+    let Some(own) = desk.client.in_process_parts() else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    let outlook = own.handle.outlook();
+    let outlook = own.handle.snapshot();
     let checks = [
-        ("engine", outlook.world.reachable()),
-        ("list", outlook.world.last_complete() > 0),
+        ("engine", outlook.store.reachable()),
+        ("list", outlook.store.last_complete() > 0),
         (
             "specs",
             outlook.specs.scanned && outlook.specs.unavailable.is_none(),
         ),
-        ("journal", outlook.trouble.safe.is_none()),
+        ("journal", outlook.problems.safe.is_none()),
     ];
     let line = |(name, holds): &(&str, bool)| {
         let (mark, word) = if *holds { ('+', "ok") } else { ('-', "failed") };
@@ -62,10 +62,10 @@ pub(super) async fn readyz(State(desk): State<Desk>) -> Response {
 }
 
 /// Of the controller itself and not of its files: on a full disk those stay as they were.
-fn mode(desk: &Desk) -> (Mode, Option<String>) {
-    match desk.surface.own() {
+fn mode(desk: &AppState) -> (Mode, Option<String>) {
+    match desk.client.in_process_parts() {
         Some(own) => {
-            let outlook = own.handle.outlook();
+            let outlook = own.handle.snapshot();
             (outlook.mode, outlook.mode_reason())
         }
         None => (Mode::default(), None),

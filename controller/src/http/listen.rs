@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::patience::Patient;
+use super::write_timeout::WriteTimeout;
 
 /// Connections at once; who comes after that waits in the kernel's queue.
 const CONNECTIONS: usize = 1_024;
@@ -117,7 +117,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .serve_connection(
-            TokioIo::new(Patient::new(stream, UNREAD)),
+            TokioIo::new(WriteTimeout::new(stream, UNREAD)),
             TowerToHyperService::new(app),
         );
     let mut connection = pin!(connection);

@@ -12,11 +12,11 @@ use futures::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Desk;
-use super::asked::{Path, Query};
+use super::AppState;
 use super::events::last_heard;
+use super::params::{Path, Query};
 use super::problem::Problem;
-use crate::cli::{kept, mock};
+use crate::cli::{evidence_store, mock};
 
 /// Requests where nobody says how many, and the most: a mock keeps no more.
 const REQUESTS: usize = 20;
@@ -36,25 +36,25 @@ pub(super) struct Tail {
 
 /// Somebody who hears of each request.
 struct Listener {
-    desk: Desk,
+    desk: AppState,
     env: String,
     mock: String,
     /// The last one that was told.
     after: u64,
     /// What was asked for already, and is to be told first.
-    page: Option<mock::Asked>,
+    page: Option<mock::MockRequestsPage>,
 }
 
 pub(super) async fn requests(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path((env, name)): Path<(String, String)>,
     Query(asked): Query<Tail>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let not_found = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
-    let status = desk.surface.found(&env).await.map_err(not_found)?;
+    let status = desk.client.find_environment(&env).await.map_err(not_found)?;
     if !status.services.iter().any(|row| row.name == name) {
-        return Err(not_found(kept::no_service(&status, &name)));
+        return Err(not_found(evidence_store::no_service(&status, &name)));
     }
     let tail = asked.tail.unwrap_or(REQUESTS).min(MOST);
     let heard = if asked.follow {
@@ -95,7 +95,7 @@ impl Listener {
             let page = if let Some(page) = self.page.take() {
                 Some(page)
             } else {
-                let status = self.desk.surface.found(&self.env).await.ok()?;
+                let status = self.desk.client.find_environment(&self.env).await.ok()?;
                 // One that is being restarted, or moved to another port, tells later.
                 mock::asked_after(&status, &self.mock, self.after, MOST)
                     .await

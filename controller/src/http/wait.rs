@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::Desk;
-use super::asked::{Path, Query};
+use super::AppState;
 use super::guard::Trust;
+use super::params::{Path, Query};
 use super::problem::Problem;
 use crate::cli::status;
 use crate::cli::wait::{Goal, until};
@@ -35,7 +35,7 @@ enum For {
 /// What is waited for, and how long.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct WaitQuery {
     #[serde(default, rename = "for")]
     goal: For,
     #[serde(default = "timeout")]
@@ -47,9 +47,9 @@ fn timeout() -> u64 {
 }
 
 pub(super) async fn wait(
-    State(desk): State<Desk>,
+    State(desk): State<AppState>,
     Path(env): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<WaitQuery>,
     Extension(trust): Extension<Trust>,
 ) -> Result<Response, Problem> {
     let not_found = |bad| Problem::from(bad).status(StatusCode::NOT_FOUND);
@@ -60,7 +60,7 @@ pub(super) async fn wait(
     };
     if trust == Trust::User {
         // An edit from just now counts.
-        drop(desk.surface.obey(Command::Sync).await);
+        drop(desk.client.execute(Command::Sync).await);
     }
     let goal = match asked.goal {
         For::Ready => Goal::Ready,
@@ -69,7 +69,7 @@ pub(super) async fn wait(
     let limit = Duration::from_secs(asked.timeout_seconds.min(LONGEST));
     let names = [env.clone()];
     let reached = tokio::select! {
-        reached = until(desk.surface.state(), Some(&names), goal, limit, |_| {}) => reached,
+        reached = until(desk.client.state(), Some(&names), goal, limit, |_| {}) => reached,
         () = desk.stop.cancelled() => {
             let message = "the controller is stopping";
             return Err(Problem::asked(StatusCode::SERVICE_UNAVAILABLE, message));

@@ -7,7 +7,7 @@ use argus_crds::status::{
     ControllerStatus, EnvironmentStatus, PortMapping, ServiceState, ServiceStatus, Truth,
 };
 
-use crate::view::Shown;
+use crate::view::StatusDocuments;
 
 /// What was said last of each environment and service.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// The lines that tell what is new; progress alone is not.
-    pub(crate) fn news(&mut self, shown: &Shown) -> Vec<String> {
+    pub(crate) fn news(&mut self, shown: &StatusDocuments) -> Vec<String> {
         let mut now = BTreeMap::new();
         let mut lines = Vec::new();
         for (subject, line) in of_controller(&shown.controller) {
@@ -150,9 +150,9 @@ mod tests {
                 services: vec![web.clone()],
                 ..EnvironmentStatus::default()
             };
-            lines.news(&Shown {
+            lines.news(&StatusDocuments {
                 environments: BTreeMap::from([("shop".to_owned(), status)]),
-                ..Shown::default()
+                ..StatusDocuments::default()
             })
         };
         assert_eq!(
@@ -167,6 +167,9 @@ mod tests {
             news(&web, Phase::Ready),
             ["shop/web Ready tcp 127.0.0.1:8080", "shop Ready"]
         );
-        assert_eq!(lines.news(&Shown::default()), ["shop Gone", "shop/web Gone"]);
+        assert_eq!(
+            lines.news(&StatusDocuments::default()),
+            ["shop Gone", "shop/web Gone"]
+        );
     }
 }

@@ -2,14 +2,14 @@
 
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
-use super::works;
+use super::image_progress;
 use crate::cli::{output, ports, table};
-use crate::view::Shown;
+use crate::view::StatusDocuments;
 
 const HEAD: &[&str] = &["ENVIRONMENT", "SERVICE", "STATE", "WAITS FOR", "PORTS"];
 
 /// The table's lines, none wider than the terminal.
-pub(crate) fn draw(shown: &Shown, note: &str, width: usize) -> Vec<String> {
+pub(crate) fn draw(shown: &StatusDocuments, note: &str, width: usize) -> Vec<String> {
     let mut rows = Vec::new();
     for status in shown.environments.values() {
         rows.push(of_environment(status));
@@ -20,7 +20,10 @@ pub(crate) fn draw(shown: &Shown, note: &str, width: usize) -> Vec<String> {
     } else {
         table::lines(HEAD, &rows)
     };
-    lines.extend(works::bars(&works::of(shown.environments.values()), width));
+    lines.extend(image_progress::bars(
+        &image_progress::of(shown.environments.values()),
+        width,
+    ));
     lines.extend(
         shown
             .controller
@@ -92,9 +95,9 @@ mod tests {
             services: vec![web],
             ..EnvironmentStatus::default()
         };
-        let shown = Shown {
+        let shown = StatusDocuments {
             environments: BTreeMap::from([("shop".to_owned(), status)]),
-            ..Shown::default()
+            ..StatusDocuments::default()
         };
         let lines = draw(&shown, "watching ./environments", 60);
         assert_eq!(lines.len(), 4);

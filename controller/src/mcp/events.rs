@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use argus_core::record::{Record, Wanted};
+use argus_core::journal::{EventFilter, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::answer::{NextStep, Said};
-use super::call::Call;
+use super::context::Call;
+use super::reply::{NextStep, Output};
 use super::tool::{Effect, Tool};
 use crate::cli::events::page::page;
 use crate::cli::status;
@@ -41,7 +41,7 @@ fn limit() -> usize {
 /// What happened.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told {
+pub(super) struct EventsOutput {
     /// Oldest first.
     items: Vec<Event>,
     /// The number to go on after.
@@ -74,21 +74,21 @@ impl Tool for Events {
 up, and each act with its cause. The newest `limit`, or with `after` what came since. Without a running controller it reads the \
 journal's files.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = Told;
+    type Output = EventsOutput;
 
-    async fn call(self, call: Call) -> Result<Said<Told>, Failure> {
+    async fn call(self, call: Call) -> Result<Output<EventsOutput>, Failure> {
         if let Some(env) = &self.environment {
             status::named(env)?;
         }
         for name in &self.types {
             Record::known_name(name).map_err(Failure::usage)?;
         }
-        let wanted = Wanted {
+        let wanted = EventFilter {
             environments: self.environment.iter().cloned().collect(),
             names: self.types.clone(),
         };
         let most = self.limit.clamp(1, MOST);
-        let page = page(&call.surface.feed(), &wanted, self.after, most).await;
+        let page = page(&call.client.feed(), &wanted, self.after, most).await;
         let (last, missed) = (page.last, page.missed);
         let events: Vec<Event> = page.records.iter().map(|record| Event::of(record)).collect();
         let mut text: String = events.iter().map(Event::line).collect();
@@ -102,12 +102,12 @@ journal's files.";
         if !self.types.is_empty() {
             on["types"] = json!(self.types);
         }
-        let told = Told {
+        let told = EventsOutput {
             items: events,
             last,
             missed,
         };
-        Ok(Said::new(told, text).then(NextStep::new("what comes after these", Self::NAME, on)))
+        Ok(Output::new(told, text).then(NextStep::new("what comes after these", Self::NAME, on)))
     }
 }
 

@@ -4,8 +4,8 @@ use argus_crds::error::{Code, Reason};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answer::Said;
-use super::call::Call;
+use super::context::Call;
+use super::reply::Output;
 use super::tool::{Effect, Tool};
 use crate::cli::explain;
 use crate::exit::Failure;
@@ -20,7 +20,7 @@ pub(super) struct Explain {
 /// What a code means, or what codes there are.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ExplainTold {
+pub(super) struct ExplainOutput {
     /// With `code`.
     #[serde(flatten)]
     meaning: Option<explain::Meaning>,
@@ -35,9 +35,9 @@ impl Tool for Explain {
     const ABOUT: &'static str = "Explains an error code of Argus: what it means, whether trying again helps, what to do. Without `code` it \
 lists all codes.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = ExplainTold;
+    type Output = ExplainOutput;
 
-    async fn call(self, _call: Call) -> Result<Said<ExplainTold>, Failure> {
+    async fn call(self, _call: Call) -> Result<Output<ExplainOutput>, Failure> {
         let Some(text) = self.code else {
             let codes = Code::ALL
                 .iter()
@@ -45,11 +45,11 @@ lists all codes.";
             let text = Code::ALL
                 .iter()
                 .map(|code| format!("{code}: {}\n", code.about().summary));
-            let told = ExplainTold {
+            let told = ExplainOutput {
                 meaning: None,
                 codes: Some(codes.collect()),
             };
-            return Ok(Said::new(told, text.collect::<String>()));
+            return Ok(Output::new(told, text.collect::<String>()));
         };
         let code: Code =
             text.trim()
@@ -60,11 +60,11 @@ lists all codes.";
                     let message = format!("{error}; there are: {}", all.join(", "));
                     Failure::missing(Reason::NotFound, message).quiet()
                 })?;
-        let told = ExplainTold {
+        let told = ExplainOutput {
             meaning: Some(explain::meaning(code)),
             codes: None,
         };
         let text = anstream::adapter::strip_str(&explain::page(code)).to_string();
-        Ok(Said::new(told, text))
+        Ok(Output::new(told, text))
     }
 }

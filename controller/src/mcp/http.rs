@@ -12,7 +12,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tokio_util::sync::CancellationToken;
 
 use super::Server;
-use crate::surface::Surface;
+use crate::client::ControllerClient;
 
 /// A spec file of the greatest length, as JSON.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -21,7 +21,7 @@ const SLOWEST: Duration = Duration::from_secs(10);
 
 /// Answers one request; whoever came this far may ask. A body that cannot be taken is told with its status and why.
 pub(crate) async fn serve(
-    surface: Surface,
+    surface: ControllerClient,
     stop: CancellationToken,
     request: Request,
 ) -> Result<Response, (StatusCode, String)> {

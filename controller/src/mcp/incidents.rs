@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::answer::{NextStep, Said};
-use super::call::Call;
+use super::context::Call;
+use super::reply::{NextStep, Output};
 use super::tool::{Effect, Tool};
 use crate::cli::incidents;
+use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::surface::Surface;
 
 /// Incidents that are told at once.
 const MOST: usize = 20;
@@ -25,7 +25,7 @@ pub(super) struct Incidents {
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct IncidentsTold {
+pub(super) struct IncidentsOutput {
     /// The newest first, in a line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<Row>>,
@@ -64,25 +64,25 @@ impl Tool for Incidents {
 were under way and how each was settled, the containers that were gone on with, damaged files. Call it when the controller restarted \
 under you, or a service was touched that nobody asked for.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = IncidentsTold;
+    type Output = IncidentsOutput;
 
-    async fn call(self, call: Call) -> Result<Said<IncidentsTold>, Failure> {
-        call.surface.read(move |surface| self.told(surface)).await
+    async fn call(self, call: Call) -> Result<Output<IncidentsOutput>, Failure> {
+        call.client.read(move |surface| self.told(surface)).await
     }
 }
 
 impl Incidents {
-    fn told(&self, surface: &Surface) -> Result<Said<IncidentsTold>, Failure> {
+    fn told(&self, surface: &ControllerClient) -> Result<Output<IncidentsOutput>, Failure> {
         let mut all = incidents::read(surface.state())?;
         if let Some(id) = &self.id {
             let one = incidents::chosen(all, id)?;
             let text = incidents::told(&one);
-            let told = IncidentsTold {
+            let told = IncidentsOutput {
                 items: None,
                 more: None,
                 incident: Some(one),
             };
-            return Ok(Said::new(told, text));
+            return Ok(Output::new(told, text));
         }
         all.reverse();
         let more = all.len().saturating_sub(MOST);
@@ -95,12 +95,12 @@ impl Incidents {
             let id = json!({ "id": row.id });
             NextStep::new("all of the newest", Self::NAME, id)
         });
-        let told = IncidentsTold {
+        let told = IncidentsOutput {
             items: Some(rows),
             more: (more > 0).then_some(more),
             incident: None,
         };
-        let said = Said::new(told, text);
+        let said = Output::new(told, text);
         Ok(match newest {
             Some(newest) => said.then(newest),
             None => said,
@@ -113,7 +113,7 @@ impl Row {
         Self {
             id: incident.id.clone(),
             at: incident.at.clone(),
-            last_heard: incident.last_heard.clone(),
+            last_heard: incident.last_seen.clone(),
             open_intents: incident.open_intents.len(),
             adopted: incident.adopted.len(),
             set_aside: incident.set_aside.len(),

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::answer::{NextStep, Said};
-use super::brief::clipped;
-use super::call::Call;
+use super::context::Call;
+use super::reply::{NextStep, Output};
+use super::summary::clipped;
 use super::tool::{Effect, Tool};
 use crate::cli::{mock, target};
 use crate::exit::Failure;
@@ -41,7 +41,7 @@ pub(super) struct MockRequests {
 /// What a mock was asked.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told {
+pub(super) struct MockRequestsOutput {
     environment: String,
     mock: String,
     /// How many requests there were since the mock was started.
@@ -82,11 +82,11 @@ impl Tool for MockRequests {
 route answered and with what. For when a service gets another answer than you expect, or to see that it called at all. The mock itself \
 is asked, on its published port.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = Told;
+    type Output = MockRequestsOutput;
 
-    async fn call(self, call: Call) -> Result<Said<Told>, Failure> {
+    async fn call(self, call: Call) -> Result<Output<MockRequestsOutput>, Failure> {
         let (env, _) = target::parts(&self.environment, None)?;
-        let status = call.surface.found(&env).await?;
+        let status = call.client.find_environment(&env).await?;
         let asked = Box::pin(mock::asked(&status, &self.mock, self.tail.min(MOST))).await?;
         let rows = asked.requests.into_iter().map(|request| self.row(request));
         let rows: Vec<Row> = rows.collect();
@@ -95,13 +95,13 @@ is asked, on its published port.";
             "nothing was asked\n".clone_into(&mut text);
         }
         let unanswered = rows.iter().any(|row| row.matched.is_none());
-        let told = Told {
+        let told = MockRequestsOutput {
             environment: env,
             mock: self.mock,
             total: asked.total,
             requests: rows,
         };
-        let said = Said::new(told, text);
+        let said = Output::new(told, text);
         if unanswered {
             let code = json!({ "code": "MOCK_NO_ROUTE" });
             let why = "what to do about requests that nothing matched";

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answer::{NextStep, Said};
-use super::call::Call;
+use super::context::Call;
+use super::reply::{NextStep, Output};
 use super::tool::{Effect, Tool};
 use crate::cli::{network, status};
 use crate::exit::Failure;
@@ -28,15 +28,15 @@ impl Tool for Network {
 ports, seen from inside its own network: nothing is needed in its image. As the controller saw it last; with `verify: true` it is \
 looked at now, by short-lived helper containers. Call it when services run and do not reach each other.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = network::Told;
+    type Output = network::NetworkReport;
 
-    async fn call(self, call: Call) -> Result<Said<network::Told>, Failure> {
+    async fn call(self, call: Call) -> Result<Output<network::NetworkReport>, Failure> {
         let env = status::named(&self.environment)?;
         let told = if self.verify {
-            let settings = call.surface.read(|surface| Ok(surface.looking())).await?;
+            let settings = call.client.read(|surface| Ok(surface.looking())).await?;
             Box::pin(network::now(&settings, &env)).await?
         } else {
-            network::last(call.surface.found(env.as_str()).await?)
+            network::last(call.client.find_environment(env.as_str()).await?)
         };
         let text = anstream::adapter::strip_str(&network::text(&told)).to_string();
         // What can be called is told as calls, not as commands as well.
@@ -53,7 +53,11 @@ looked at now, by short-lived helper containers. Call it when services run and d
                 next.push(step);
             }
         }
-        Ok(Said { told, text, next })
+        Ok(Output {
+            data: told,
+            text,
+            next,
+        })
     }
 }
 

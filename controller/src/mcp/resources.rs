@@ -4,9 +4,9 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
-use crate::cli::{evidence, kept, target};
+use crate::cli::{evidence, evidence_store, target};
+use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::surface::Surface;
 
 const CONTROLLER: &str = "argus://controller";
 const ENVIRONMENT: &str = "argus://environments/";
@@ -16,11 +16,11 @@ const JSON: &str = "application/json";
 const LINES: usize = 1_000;
 
 /// All that is there.
-pub(super) async fn list(surface: &Surface) -> Result<Vec<Resource>, ErrorData> {
+pub(super) async fn list(surface: &ControllerClient) -> Result<Vec<Resource>, ErrorData> {
     surface.read(listed).await.map_err(failed)
 }
 
-fn listed(surface: &Surface) -> Result<Vec<Resource>, Failure> {
+fn listed(surface: &ControllerClient) -> Result<Vec<Resource>, Failure> {
     let one = |uri: String, name: String, about: &str| {
         Resource::new(uri, name)
             .with_description(about)
@@ -38,8 +38,8 @@ fn listed(surface: &Surface) -> Result<Vec<Resource>, Failure> {
             env.clone(),
             "How the environment is: phase, conditions, services, ports, errors",
         ));
-        for service in kept::services(surface.state(), env).unwrap_or_default() {
-            for run in kept::numbers(surface.state(), env, &service).unwrap_or_default() {
+        for service in evidence_store::services(surface.state(), env).unwrap_or_default() {
+            for run in evidence_store::numbers(surface.state(), env, &service).unwrap_or_default() {
                 all.push(one(
                     format!("{EVIDENCE}{env}/{service}/{run}"),
                     format!("{env}/{service} run {run}"),
@@ -73,13 +73,13 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// What is at an address.
-pub(super) async fn read(surface: &Surface, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(surface: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let uri = uri.to_owned();
     let looked = surface.read(move |surface| Ok(at(surface, &uri)));
     looked.await.map_err(failed)?
 }
 
-fn at(surface: &Surface, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+fn at(surface: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let shown = || surface.shown().map_err(failed);
     if uri == CONTROLLER {
         return Ok(told(uri, &shown()?.controller));
@@ -97,7 +97,7 @@ fn at(surface: &Surface, uri: &str) -> Result<ReadResourceResult, ErrorData> {
         let (env, service) = target::parts(env, Some(service)).map_err(missing)?;
         let service = service.unwrap_or_default();
         let state = surface.state();
-        let run = kept::chosen(state, &env, &service, Some(run)).map_err(missing)?;
+        let run = evidence_store::chosen(state, &env, &service, Some(run)).map_err(missing)?;
         return Ok(told(uri, &evidence::told(state, &run, LINES).map_err(failed)?));
     }
     let message = format!(

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use argus_crds::complaint::Complaint;
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::clock;
 use argus_reconciler::specs::scan::MAX_FILE;
@@ -11,12 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::answer::{NextStep, Said};
-use super::call::Call;
+use super::context::Call;
+use super::reply::{NextStep, Output};
 use super::tool::{Effect, Tool};
-use crate::cli::{reading, status, validate};
+use crate::cli::{spec_files, status, validate};
+use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::surface::Surface;
 
 mod place;
 
@@ -52,18 +52,18 @@ impl Tool for Validate {
     const ABOUT: &'static str = "Checks an e2e.yaml given as `content`, or all files of the specs folder, without an engine and without \
 changing anything: all mistakes at once, each with line, column and a hint. `argus_apply` checks the same before it writes.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = validate::Told;
+    type Output = validate::ValidationReport;
 
-    async fn call(self, call: Call) -> Result<Said<validate::Told>, Failure> {
-        call.surface.read(move |surface| self.told(surface)).await
+    async fn call(self, call: Call) -> Result<Output<validate::ValidationReport>, Failure> {
+        call.client.read(move |surface| self.told(surface)).await
     }
 }
 
 impl Validate {
-    fn told(&self, surface: &Surface) -> Result<Said<validate::Told>, Failure> {
+    fn told(&self, surface: &ControllerClient) -> Result<Output<validate::ValidationReport>, Failure> {
         let (settings, specs) = (surface.settings(), surface.specs());
         let looked = match &self.content {
-            Some(content) => vec![reading::text(
+            Some(content) => vec![spec_files::text(
                 settings,
                 &specs.join("e2e.yaml"),
                 content.as_bytes(),
@@ -83,19 +83,19 @@ impl Validate {
                 .as_deref()
                 .map(|env| format!(", environment `{env}`"));
             text.extend([format!("{name}: {word}{}\n", env.unwrap_or_default())]);
-            text.extend(file.complaints.iter().map(line));
+            text.extend(file.diagnostics.iter().map(line));
         }
         if told.files.is_empty() {
             text.push_str("no spec files; argus_apply writes one\n");
         }
-        Ok(Said::new(told, text))
+        Ok(Output::new(told, text))
     }
 }
 
 /// A complaint in a line.
-fn line(complaint: &Complaint) -> String {
+fn line(complaint: &Diagnostic) -> String {
     let place = complaint
-        .place
+        .location
         .map(|place| format!("{}:{}: ", place.line, place.column));
     let hint = complaint.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
     format!(
@@ -125,12 +125,12 @@ pub(super) struct Applied {
     /// Whether the file is another one now.
     changed: bool,
     /// Whether the controller has read it; if not, it does so by itself later.
-    taken: bool,
+    accepted: bool,
     /// The revision that the controller wants now.
     revision: Option<String>,
     /// What is not refused and yet to be looked at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<Complaint>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl Tool for Apply {
@@ -143,16 +143,16 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
         small!()
     );
     const EFFECT: Effect = Effect::Replaces;
-    type Told = Applied;
+    type Output = Applied;
 
-    async fn call(self, call: Call) -> Result<Said<Applied>, Failure> {
-        let surface = &call.surface;
+    async fn call(self, call: Call) -> Result<Output<Applied>, Failure> {
+        let surface = &call.client;
         let written = surface.read(move |surface| self.write(surface)).await?;
         let revision = taken(&call, &written).await?;
         let (alive, start) = surface
             .read(|surface| Ok((surface.is_alive(), surface.how_to_start())))
             .await?;
-        let Written {
+        let WrittenSpec {
             env,
             path,
             changed,
@@ -182,17 +182,17 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
             environment: env,
             spec_path: path.display().to_string(),
             changed,
-            taken: revision.is_some(),
+            accepted: revision.is_some(),
             revision,
             warnings,
         };
-        let said = Said::new(told, text);
+        let said = Output::new(told, text);
         Ok(if alive { said.then(step) } else { said })
     }
 }
 
 /// A file as it was written.
-struct Written {
+struct WrittenSpec {
     env: String,
     path: PathBuf,
     changed: bool,
@@ -200,12 +200,12 @@ struct Written {
     was: Option<String>,
     /// The revision that it is, as far as that can be known from here.
     wanted: Option<String>,
-    warnings: Vec<Complaint>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl Apply {
     /// Looks at the text, and writes it where that is right.
-    fn write(&self, surface: &Surface) -> Result<Written, Failure> {
+    fn write(&self, surface: &ControllerClient) -> Result<WrittenSpec, Failure> {
         if self.content.len() as u64 > MAX_FILE {
             let message = format!("file is longer than the {MAX_FILE} bytes that are read");
             let details = json!({ "bytes": self.content.len(), "most": MAX_FILE });
@@ -213,9 +213,9 @@ impl Apply {
         }
         let specs = surface.specs();
         let guess = specs.join("e2e.yaml");
-        let looked = reading::text(surface.settings(), &guess, self.content.as_bytes());
+        let looked = spec_files::text(surface.settings(), &guess, self.content.as_bytes());
         let Some(desired) = looked.desired.as_ref().filter(|_| !validate::is_refused(&looked)) else {
-            return Err(refused(&looked.complaints));
+            return Err(refused(&looked.diagnostics));
         };
         let env = desired.env.to_string();
         let before = status::one(surface.state(), &env)?;
@@ -234,17 +234,17 @@ impl Apply {
             ));
         }
         // Mounts and contexts are told by the place of the file.
-        let looked = reading::text(surface.settings(), &path, self.content.as_bytes());
+        let looked = spec_files::text(surface.settings(), &path, self.content.as_bytes());
         if validate::is_refused(&looked) {
-            return Err(refused(&looked.complaints));
+            return Err(refused(&looked.diagnostics));
         }
         let changed = write(&specs, &path, self.content.as_bytes())
             .map_err(|error| Failure::fault(&format!("cannot write `{}`", path.display()), &error))?;
         let wanted = looked.desired.as_ref();
-        Ok(Written {
+        Ok(WrittenSpec {
             wanted: wanted.map(|desired| desired.revision.to_string()),
             was: before.and_then(|status| status.revision),
-            warnings: looked.complaints,
+            warnings: looked.diagnostics,
             env,
             path,
             changed,
@@ -253,8 +253,8 @@ impl Apply {
 }
 
 /// The revision that the controller wants once it has read the file.
-async fn taken(call: &Call, written: &Written) -> Result<Option<String>, Failure> {
-    let Written {
+async fn taken(call: &Call, written: &WrittenSpec) -> Result<Option<String>, Failure> {
+    let WrittenSpec {
         env,
         changed,
         was,
@@ -262,7 +262,7 @@ async fn taken(call: &Call, written: &Written) -> Result<Option<String>, Failure
         ..
     } = written;
     let deadline = clock::now() + TAKEN;
-    while call.surface.read(|surface| Ok(surface.is_alive())).await? {
+    while call.client.read(|surface| Ok(surface.is_alive())).await? {
         let Ok(now) = call.status(env).await else {
             return Ok(None);
         };
@@ -280,8 +280,8 @@ async fn taken(call: &Call, written: &Written) -> Result<Option<String>, Failure
     Ok(None)
 }
 
-fn refused(complaints: &[Complaint]) -> Failure {
-    let mistakes: Vec<&Complaint> = complaints.iter().filter(|it| it.is_error()).collect();
+fn refused(complaints: &[Diagnostic]) -> Failure {
+    let mistakes: Vec<&Diagnostic> = complaints.iter().filter(|it| it.is_error()).collect();
     let mut message = format!(
         "nothing is written: {} in it",
         crate::cli::output::count(mistakes.len(), "mistake")

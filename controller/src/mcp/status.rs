@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::answer::{NextStep, Said};
-use super::brief::{Brief, clipped};
-use super::call::Call;
+use super::context::Call;
+use super::reply::{NextStep, Output};
+use super::summary::{Summary, clipped};
 use super::tool::{Effect, Tool};
+use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::surface::Surface;
 
 /// Environments that are told at once.
 const MOST: usize = 50;
@@ -62,9 +62,9 @@ pub(super) struct Controller {
 /// How everything is.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct StatusTold {
+pub(super) struct StatusOutput {
     controller: Controller,
-    environments: Vec<Brief>,
+    environments: Vec<Summary>,
     /// How many more there are; ask for each by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     more_environments: Option<usize>,
@@ -82,15 +82,15 @@ impl Tool for Status {
 waited for, what is wrong and what to do about it. Call it first. Without `environment` it lists all, with it it tells more about one. \
 Works without a running controller: it then shows the last that is known, and says so.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = StatusTold;
+    type Output = StatusOutput;
 
-    async fn call(self, call: Call) -> Result<Said<StatusTold>, Failure> {
-        call.surface.read(move |surface| self.told(surface)).await
+    async fn call(self, call: Call) -> Result<Output<StatusOutput>, Failure> {
+        call.client.read(move |surface| self.told(surface)).await
     }
 }
 
 impl Status {
-    fn told(&self, surface: &Surface) -> Result<Said<StatusTold>, Failure> {
+    fn told(&self, surface: &ControllerClient) -> Result<Output<StatusOutput>, Failure> {
         let controller = controller(surface)?;
         let statuses = match &self.environment {
             Some(env) => vec![surface.environment(env)?],
@@ -98,13 +98,13 @@ impl Status {
         };
         let one = self.environment.is_some() || statuses.len() == 1;
         let mut text = controller.text();
-        let mut environments: Vec<Brief> = statuses.iter().take(MOST).map(Brief::of).collect();
+        let mut environments: Vec<Summary> = statuses.iter().take(MOST).map(Summary::of).collect();
         let mut next = Vec::new();
         if one {
-            next.extend(environments.iter().flat_map(Brief::next));
+            next.extend(environments.iter().flat_map(Summary::next));
         } else {
-            environments = environments.into_iter().map(Brief::in_short).collect();
-            let unwell = environments.iter().filter(|brief| brief.problem.is_some());
+            environments = environments.into_iter().map(Summary::in_short).collect();
+            let unwell = environments.iter().filter(|brief| brief.error.is_some());
             next.extend(unwell.take(3).map(|brief| {
                 let env = json!({ "environment": brief.environment });
                 NextStep::new("tells more about it", Self::NAME, env)
@@ -114,22 +114,26 @@ impl Status {
             // Nothing of this changes anything until somebody starts one.
             next.retain(|step| matches!(step.tool.as_str(), "argus_why" | "argus_evidence" | Self::NAME));
         }
-        text.extend(environments.iter().map(Brief::text));
+        text.extend(environments.iter().map(Summary::text));
         if environments.is_empty() {
             text.push_str("there is no environment; argus_apply makes one from an e2e.yaml\n");
         }
         let more = statuses.len().saturating_sub(MOST);
-        let told = StatusTold {
+        let told = StatusOutput {
             controller,
             environments,
             more_environments: (more > 0).then_some(more),
             full: (self.detail == Detail::Full).then_some(statuses),
         };
-        Ok(Said { told, text, next })
+        Ok(Output {
+            data: told,
+            text,
+            next,
+        })
     }
 }
 
-fn controller(surface: &Surface) -> Result<Controller, Failure> {
+fn controller(surface: &ControllerClient) -> Result<Controller, Failure> {
     let shown = surface.shown()?;
     let status = &shown.controller;
     let (alive, specs) = (surface.is_alive(), surface.specs());

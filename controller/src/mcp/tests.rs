@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use argus_crds::complaint::Complaint;
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{ActionId, Code, StructuredError};
 use argus_crds::incident::{Incident, OpenIntent};
 use argus_crds::status::{
@@ -13,9 +13,9 @@ use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::reading;
+use crate::cli::spec_files;
+use crate::client::tests::{full_of_errors, published, raised, whole};
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::surface::tests::{full_of_errors, published, raised, whole};
 
 /// A state directory without a controller.
 struct Stage {
@@ -39,7 +39,7 @@ impl Stage {
         Self { dir }
     }
 
-    fn surface(&self) -> Surface {
+    fn surface(&self) -> ControllerClient {
         let options = Options {
             state: Some(self.dir.path().join("state")),
             ..Options::default()
@@ -48,7 +48,7 @@ impl Stage {
             specs: Some(self.dir.path().join("specs")),
             ..SpecOptions::default()
         };
-        Surface::there(Settings::resolve(&options, &specs).unwrap())
+        ControllerClient::remote(Settings::resolve(&options, &specs).unwrap())
     }
 
     /// Calls a tool; a good answer is as its schema says.
@@ -210,7 +210,7 @@ async fn what_is_told_to_be_done_next_can_be_called() {
                     .environment("shop")
                     .service("api"),
             ];
-            let steps = brief::Brief::of(&status).next();
+            let steps = summary::Summary::of(&status).next();
             for step in steps {
                 takes(&step.tool, &step.arguments).unwrap_or_else(|error| panic!("{step:?}: {error}"));
             }
@@ -316,7 +316,7 @@ fn every_error_is_within_the_schema_of_every_tool() {
             .revision("a")
             .timestamp("2026-11-21T19:00:00Z")
             .retry_after(1)
-            .called(argus_crds::error::Call::new("x", serde_json::Map::new()));
+            .with_call(argus_crds::error::Call::new("x", serde_json::Map::new()));
         for entry in tools() {
             conforms(&entry.described.name, &json!(error)).unwrap();
         }
@@ -332,7 +332,7 @@ fn every_error_is_within_the_schema_of_every_tool() {
 #[tokio::test]
 async fn an_error_of_every_code_is_told_whole_as_an_answer_as_a_status_and_as_a_resource() {
     for code in Code::ALL {
-        let answer = answer::bad(Failure::new(raised(*code)));
+        let answer = reply::bad(Failure::new(raised(*code)));
         assert_eq!(answer.is_error, Some(true));
         whole(*code, answer.structured_content.as_ref().unwrap());
         let words = text(&answer);
@@ -406,7 +406,9 @@ async fn who_tries_again_is_answered_when_the_failure_is_no_longer_told() {
     let call = Call::unheard(stage.surface());
     let forgotten = std::cell::Cell::new(false);
     let answered = async {
-        act::until_seen(&call, "shop", Some(&failed)).await.unwrap();
+        commands::wait_for_status(&call, "shop", Some(&failed))
+            .await
+            .unwrap();
         assert!(forgotten.get(), "who waits now would hear of the old failure");
     };
     let told = async {
@@ -491,13 +493,13 @@ async fn a_file_is_written_when_it_is_right_and_only_then() {
 #[test]
 fn the_file_that_is_shown_to_models_is_taken() {
     let stage = Stage::new(&[]);
-    let looked = reading::text(
+    let looked = spec_files::text(
         stage.surface().settings(),
         std::path::Path::new("e2e.yaml"),
         spec::SMALL.as_bytes(),
     );
     assert!(
-        looked.desired.is_some() && looked.complaints.is_empty(),
+        looked.desired.is_some() && looked.diagnostics.is_empty(),
         "{looked:?}"
     );
 }
@@ -514,7 +516,7 @@ async fn what_the_page_shows_is_what_is_answered() {
             // How clients are set up, or a mistake in a file.
             let mistake = body.get("severity").is_some();
             assert!(
-                !mistake || serde_json::from_value::<Complaint>(body.clone()).is_ok(),
+                !mistake || serde_json::from_value::<Diagnostic>(body.clone()).is_ok(),
                 "{body}"
             );
             continue;

@@ -13,10 +13,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer, Said};
-use super::call::Call;
-use super::{act, ahead, check, events, explain, incidents, look, mock, network, spec, status, wait, why};
-use crate::debug;
+use super::context::Call;
+use super::reply::{self, Output, Reply};
+use super::{
+    commands, engine, events, explain, incidents, mock, network, output, plan, spec, status, wait, why,
+};
+use crate::call_trace;
 use crate::exit::Failure;
 
 /// What every tool takes beside its own arguments.
@@ -46,10 +48,10 @@ pub(super) trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// What a call does to the world.
     const EFFECT: Effect;
     /// What it answers.
-    type Told: Serialize + JsonSchema + 'static;
+    type Output: Serialize + JsonSchema + 'static;
 
     /// Does it.
-    fn call(self, call: Call) -> impl Future<Output = Result<Said<Self::Told>, Failure>> + Send;
+    fn call(self, call: Call) -> impl Future<Output = Result<Output<Self::Output>, Failure>> + Send;
 }
 
 type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
@@ -70,33 +72,33 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<spec::Apply>(),
         entry::<spec::Validate>(),
         entry::<why::Why>(),
-        entry::<look::Evidence>(),
-        entry::<look::Logs>(),
+        entry::<output::Evidence>(),
+        entry::<output::Logs>(),
         entry::<events::Events>(),
-        entry::<ahead::Plan>(),
+        entry::<plan::Plan>(),
         entry::<network::Network>(),
         entry::<mock::MockRequests>(),
         entry::<incidents::Incidents>(),
         entry::<explain::Explain>(),
-        entry::<check::Preflight>(),
-        entry::<act::Retry>(),
-        entry::<check::ResetCircuit>(),
-        entry::<check::Orphans>(),
-        entry::<act::Test>(),
-        entry::<act::Hold>(),
-        entry::<act::Resume>(),
-        entry::<act::Cancel>(),
-        entry::<act::Rollback>(),
-        entry::<act::Fork>(),
-        entry::<act::Down>(),
+        entry::<engine::Preflight>(),
+        entry::<commands::Retry>(),
+        entry::<engine::ResetCircuit>(),
+        entry::<engine::Orphans>(),
+        entry::<commands::Test>(),
+        entry::<commands::Hold>(),
+        entry::<commands::Resume>(),
+        entry::<commands::Cancel>(),
+        entry::<commands::Rollback>(),
+        entry::<commands::Fork>(),
+        entry::<commands::Down>(),
     ]
 }
 
 fn entry<T: Tool>() -> Entry {
-    let takes = takes::<T>();
+    let takes = input_schema::<T>();
     let described = Described::new(T::NAME, T::ABOUT, takes)
         .with_title(T::TITLE)
-        .with_raw_output_schema(gives::<T>())
+        .with_raw_output_schema(output_schema::<T>())
         .with_annotations(annotations(T::EFFECT));
     Entry {
         described,
@@ -105,7 +107,7 @@ fn entry<T: Tool>() -> Entry {
 }
 
 /// Without references and without `null` beside a type: some models are shown less than all of JSON Schema.
-fn takes<T: Tool>() -> Arc<JsonObject> {
+fn input_schema<T: Tool>() -> Arc<JsonObject> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let mut schema = schema.as_object().cloned().unwrap_or_default();
@@ -128,8 +130,8 @@ fn takes<T: Tool>() -> Arc<JsonObject> {
 }
 
 /// What is answered: what the tool tells, or the error. Clients hold the content of errors against this schema as well.
-fn gives<T: Tool>() -> Arc<JsonObject> {
-    let mut schema = Arc::unwrap_or_clone(schema_for_output::<Answer<T::Told>>());
+fn output_schema<T: Tool>() -> Arc<JsonObject> {
+    let mut schema = Arc::unwrap_or_clone(schema_for_output::<Reply<T::Output>>());
     let told = schema.remove("required").unwrap_or_default();
     let text = json!({ "type": "string" });
     let error = json!({
@@ -179,11 +181,11 @@ fn annotations(effect: Effect) -> ToolAnnotations {
 
 async fn carried_out<T: Tool>(mut arguments: JsonObject, call: Call) -> CallToolResult {
     let asked = match arguments.remove(DEBUG) {
-        None | Some(Value::Null) => call.surface.settings().debug,
+        None | Some(Value::Null) => call.client.settings().debug,
         Some(Value::Bool(asked)) => asked,
         Some(other) => {
-            let takes = Value::Object(Arc::unwrap_or_clone(takes::<T>()));
-            return answer::not_so(
+            let takes = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
+            return reply::invalid_arguments(
                 T::NAME,
                 &format!("`debug` is true or false, and not {other}"),
                 &takes,
@@ -193,26 +195,26 @@ async fn carried_out<T: Tool>(mut arguments: JsonObject, call: Call) -> CallTool
     if !asked {
         return answered::<T>(arguments, call).await;
     }
-    let (surface, made) = (call.surface.clone(), called(T::NAME, &arguments));
-    answer::with_calls(answered::<T>(arguments, call).await, &surface, made).await
+    let (surface, made) = (call.client.clone(), called(T::NAME, &arguments));
+    reply::with_calls(answered::<T>(arguments, call).await, &surface, made).await
 }
 
 /// What the client asked for, as it is told to it.
 fn called(tool: &str, arguments: &JsonObject) -> Made {
     let seconds = arguments.get("timeoutSeconds").and_then(Value::as_u64);
-    Made::new(tool, debug::tame(arguments.clone())).within(seconds.map(Duration::from_secs))
+    Made::new(tool, call_trace::tame(arguments.clone())).within(seconds.map(Duration::from_secs))
 }
 
 async fn answered<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {
     let read: T = match serde_json::from_value(Value::Object(arguments)) {
         Ok(read) => read,
         Err(error) => {
-            let takes = Value::Object(Arc::unwrap_or_clone(takes::<T>()));
-            return answer::not_so(T::NAME, &error.to_string(), &takes);
+            let takes = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
+            return reply::invalid_arguments(T::NAME, &error.to_string(), &takes);
         }
     };
     match Box::pin(read.call(call)).await {
-        Ok(said) => answer::good(said),
-        Err(failure) => answer::bad(failure),
+        Ok(said) => reply::good(said),
+        Err(failure) => reply::bad(failure),
     }
 }

@@ -8,13 +8,13 @@ use argus_reconciler::{Command, clock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answer::Said;
-use super::brief::Brief;
-use super::call::Call;
+use super::context::Call;
+use super::reply::Output;
+use super::summary::Summary;
 use super::tool::{Effect, Tool};
 use crate::cli::{status, wait, waits};
+use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::surface::Surface;
 
 /// Longer than this no client waits.
 const LONGEST: u64 = 3_600;
@@ -51,8 +51,8 @@ fn timeout() -> u64 {
 /// It is as it was waited for.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told {
-    environments: Vec<Brief>,
+pub(super) struct WaitOutput {
+    environments: Vec<Summary>,
     waited_ms: u64,
 }
 
@@ -63,11 +63,11 @@ impl Tool for Wait {
 Ends early with the error where it is given up: waiting longer would not help. Too late is the error TIMEOUT, with what is still waited \
 for; calling it again goes on waiting. Better than asking `argus_status` again and again.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = Told;
+    type Output = WaitOutput;
 
-    async fn call(self, call: Call) -> Result<Said<Told>, Failure> {
-        let surface = &call.surface;
-        let away = |surface: &Surface| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
+    async fn call(self, call: Call) -> Result<Output<WaitOutput>, Failure> {
+        let surface = &call.client;
+        let away = |surface: &ControllerClient| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
         if let Some(start) = surface.read(away).await? {
             let message = "no controller is running, so nothing changes by waiting";
             return Err(Failure::missing(Reason::NotRunning, message).hint(start));
@@ -85,25 +85,25 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
         };
         let begun = clock::now();
         // An edit from just now counts.
-        drop(surface.obey(Command::Sync).await);
+        drop(surface.execute(Command::Sync).await);
         let limit = Duration::from_secs(self.timeout_seconds.min(LONGEST));
         let reached = tokio::select! {
             reached = wait::until(surface.state(), names.as_deref(), goal, limit, |_| {}) => reached?,
             () = tell(&call, names.as_deref()), if call.is_heard() => Vec::new(),
         };
-        let environments: Vec<Brief> = reached.iter().map(Brief::of).collect();
+        let environments: Vec<Summary> = reached.iter().map(Summary::of).collect();
         let many = environments.len() > 1;
-        let environments: Vec<Brief> = environments
+        let environments: Vec<Summary> = environments
             .into_iter()
             .map(|brief| if many { brief.in_short() } else { brief })
             .collect();
-        let mut text: String = environments.iter().map(Brief::text).collect();
+        let mut text: String = environments.iter().map(Summary::text).collect();
         if self.goal == Goal::Gone {
             "gone\n".clone_into(&mut text);
         }
         let waited_ms = u64::try_from(clock::now().since(begun).as_millis()).unwrap_or(u64::MAX);
-        Ok(Said::new(
-            Told {
+        Ok(Output::new(
+            WaitOutput {
                 environments,
                 waited_ms,
             },
@@ -117,7 +117,7 @@ async fn tell(call: &Call, names: Option<&[String]>) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut told = 0;
     loop {
-        let all = call.surface.read(|surface| status::all(surface.state()));
+        let all = call.client.read(|surface| status::all(surface.state()));
         let all = all.await.unwrap_or_default();
         for status in all {
             let name = &status.environment;

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answer::{NextStep, Said};
-use super::call::Call;
-use super::look::Evidence;
+use super::context::Call;
+use super::output::Evidence;
+use super::reply::{NextStep, Output};
 use super::tool::{Effect, Tool};
 use crate::cli::{output, target, why};
 use crate::exit::Failure;
@@ -27,12 +27,12 @@ impl Tool for Why {
 what it waits for, what failed, how that run ended and what it wrote last; and what to do. Call it when `argus_status` or `argus_wait` \
 shows anything but Ready.";
     const EFFECT: Effect = Effect::Looks;
-    type Told = why::Told;
+    type Output = why::WhyReport;
 
-    async fn call(self, call: Call) -> Result<Said<why::Told>, Failure> {
+    async fn call(self, call: Call) -> Result<Output<why::WhyReport>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
         let named = env.clone();
-        let read = call.surface.read(move |surface| {
+        let read = call.client.read(move |surface| {
             let status = surface.environment(&named)?;
             why::told(surface.state(), &status, service.as_deref())
         });
@@ -54,6 +54,10 @@ shows anything but Ready.";
                 next.push(step);
             }
         }
-        Ok(Said { told, text, next })
+        Ok(Output {
+            data: told,
+            text,
+            next,
+        })
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use argus_core::brain::Site;
 use argus_core::ident::EnvName;
-use argus_core::memory::Memory;
-use argus_core::record::{End, Entry, JOURNAL_VERSION, Note, Record};
+use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Outcome, Record};
+use argus_core::reconcile::ControllerIdentity;
+use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, EnvironmentStatus, ServiceStatus};
@@ -29,19 +29,19 @@ struct Row {
 struct Stage {
     metrics: Metrics,
     tally: Tally,
-    outlooks: watch::Receiver<Arc<Outlook>>,
-    shown: watch::Sender<Arc<Shown>>,
+    outlooks: watch::Receiver<Arc<Snapshot>>,
+    shown: watch::Sender<Arc<StatusDocuments>>,
 }
 
 fn stage() -> Stage {
-    let site = Site {
+    let site = ControllerIdentity {
         controller: "C".to_owned(),
         run: "R".to_owned(),
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let blank = Outlook::blank(site, Memory::default(), Timestamp(0));
+    let blank = Snapshot::blank(site, PlannerState::default(), Timestamp(0));
     let outlooks = watch::channel(Arc::new(blank)).1;
-    let (shown, seen) = watch::channel(Arc::<Shown>::default());
+    let (shown, seen) = watch::channel(Arc::<StatusDocuments>::default());
     let tally = Tally::default();
     Stage {
         metrics: Metrics::new(&tally, outlooks.clone(), seen),
@@ -53,7 +53,7 @@ fn stage() -> Stage {
 
 fn rows() -> Vec<Row> {
     let stage = stage();
-    let scene = Scene::new(stage.outlooks, stage.shown.subscribe());
+    let scene = Gauges::new(stage.outlooks, stage.shown.subscribe());
     let mut rows = Vec::new();
     for collector in stage.metrics.collectors(&stage.tally, scene) {
         let kinds: BTreeMap<String, MetricType> = collector
@@ -249,8 +249,8 @@ fn every_verb_has_its_series_from_the_start() {
     let mut commands: BTreeSet<String> = variants::<argus_reconciler::Command>().into_iter().collect();
     // It changes nothing, so the journal does not tell of it.
     assert!(commands.remove("sync"));
-    assert_eq!(commands, ledger::COMMANDS.map(str::to_owned).into());
-    let mut acts: BTreeSet<String> = variants::<argus_core::plan::Act>()
+    assert_eq!(commands, counters::COMMANDS.map(str::to_owned).into());
+    let mut acts: BTreeSet<String> = variants::<argus_core::plan::Action>()
         .iter()
         .map(|verb| {
             let small = |char: char| format!("-{}", char.to_ascii_lowercase());
@@ -266,7 +266,7 @@ fn every_verb_has_its_series_from_the_start() {
         .collect();
     // It changes nothing, and is not in the journal.
     assert!(acts.remove("keep-evidence"));
-    assert_eq!(acts, ledger::VERBS.map(str::to_owned).into());
+    assert_eq!(acts, counters::VERBS.map(str::to_owned).into());
 }
 
 #[test]
@@ -297,13 +297,13 @@ fn the_dashboard_asks_whatever_source_one_chooses() {
 }
 
 struct Told<'a> {
-    ledger: &'a Ledger,
+    ledger: &'a Counters,
     seq: u64,
 }
 
 impl Told<'_> {
-    fn tell(&mut self, seconds: i64, note: Note) {
-        self.enter(seconds, Entry::Note(note));
+    fn tell(&mut self, seconds: i64, note: Event) {
+        self.enter(seconds, Entry::Event(note));
     }
 
     fn enter(&mut self, seconds: i64, entry: Entry) {
@@ -318,12 +318,12 @@ impl Told<'_> {
     }
 }
 
-fn died(env: &EnvName, after_ms: u64) -> Note {
+fn died(env: &EnvName, after_ms: u64) -> Event {
     failed(env, Code::ContainerCrash, after_ms)
 }
 
-fn failed(env: &EnvName, code: Code, after_ms: u64) -> Note {
-    Note::Error {
+fn failed(env: &EnvName, code: Code, after_ms: u64) -> Event {
+    Event::Error {
         environment: Some(env.clone()),
         service: Some("api".to_owned()),
         code,
@@ -351,8 +351,8 @@ fn shop() -> (Stage, EnvName) {
     (stage, EnvName::new("shop").unwrap())
 }
 
-fn recovered(env: &EnvName) -> Note {
-    Note::Recovered {
+fn recovered(env: &EnvName) -> Event {
+    Event::Recovered {
         environment: env.clone(),
         service: "api".to_owned(),
     }
@@ -361,7 +361,7 @@ fn recovered(env: &EnvName) -> Note {
 #[test]
 fn what_is_told_adds_up_and_goes_with_its_environment() {
     let (stage, env) = shop();
-    let restart = |times| Note::Restart {
+    let restart = |times| Event::Restart {
         environment: env.clone(),
         service: "api".to_owned(),
         restarts: times,
@@ -369,7 +369,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         code: Some(Code::ContainerCrash),
     };
     let mut told = Told {
-        ledger: &stage.metrics.ledger,
+        ledger: &stage.metrics.counters,
         seq: 0,
     };
     // It dies, dies again, and is well 10 s after it died first.
@@ -379,30 +379,30 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
     told.tell(110, recovered(&env));
     told.tell(
         111,
-        Note::Circuit {
+        Event::Circuit {
             environment: None,
             to: BreakerState::HalfOpen,
-            openings: 1,
+            times_opened: 1,
         },
     );
     let (what, id) = ("network".to_owned(), "n".to_owned());
     told.tell(
         111,
-        Note::Orphan {
+        Event::OrphanFound {
             what: what.clone(),
             id: id.clone(),
             name: "left".to_owned(),
             project: None,
         },
     );
-    told.tell(111, Note::OrphanGone { what, id });
+    told.tell(111, Event::OrphanRemoved { what, id });
     told.enter(
         112,
         Entry::Result {
             of: 1,
             environment: None,
             verb: "start-container".to_owned(),
-            end: End::Failed,
+            outcome: Outcome::Failed,
             code: None,
             ms: 250,
         },
@@ -441,14 +441,14 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
 fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
     let (stage, env) = shop();
     let mut told = Told {
-        ledger: &stage.metrics.ledger,
+        ledger: &stage.metrics.counters,
         seq: 0,
     };
     // As by a new revision.
     told.tell(200, died(&env, 0));
     told.tell(
         201,
-        Note::Phase {
+        Event::Phase {
             environment: env.clone(),
             from: "Degraded".to_owned(),
             to: "Ready".to_owned(),
@@ -467,7 +467,7 @@ fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
 fn a_recovery_is_counted_with_what_was_wrong_first() {
     let (stage, env) = shop();
     let mut told = Told {
-        ledger: &stage.metrics.ledger,
+        ledger: &stage.metrics.counters,
         seq: 0,
     };
     // Its probe failed for 20 s; the restart for that crashed, and the next was well.

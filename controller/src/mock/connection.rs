@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_mock::{Answer, Decision, Request, is_reserved};
+use argus_mock::{Decision, MockReply, Request, is_reserved};
 use argus_reconciler::clock;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -20,8 +20,8 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::shared::Shared;
-use super::{own, proxy};
+use super::state::Shared;
+use super::{admin, proxy};
 
 /// The largest body that is taken, in bytes.
 const LARGEST: usize = 10 << 20;
@@ -84,18 +84,18 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
     shared.look(false).await;
     let answer = match refusal {
         Some((status, why)) => {
-            let mut answer = Answer::refusal(status, Code::MockNoAnswer, why, &json!({}));
+            let mut answer = MockReply::refusal(status, Code::MockNoAnswer, why, &json!({}));
             // What is left of the body is not waited for.
             answer
                 .headers
                 .push((CONNECTION.as_str().to_owned(), "close".to_owned()));
             answer
         }
-        None if is_reserved(&request) => return response(own::answer(&request, shared).await),
+        None if is_reserved(&request) => return response(admin::answer(&request, shared).await),
         None => {
             let current = shared.current();
             match current.served.decide(&request, shared.moment()) {
-                Decision::Answer(answer) => answer,
+                Decision::Reply(answer) => answer,
                 Decision::Forward(to) => proxy::pass_on(&request, target, to, &current.folder).await,
             }
         }
@@ -108,7 +108,7 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
     response(answer)
 }
 
-fn response(answer: Answer) -> Response<Full<Bytes>> {
+fn response(answer: MockReply) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {

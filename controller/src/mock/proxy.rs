@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_mock::{Answer, Pair, Request, Target, end_to_end};
+use argus_mock::{MockReply, Pair, Request, Target, end_to_end};
 use argus_reconciler::clock;
-use argus_reconciler::supervise::crew::Crew;
+use argus_reconciler::supervise::task_set::TaskSet;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -22,14 +22,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 const LARGEST: usize = 10 << 20;
 
 /// What the target answers, after it is recorded; `asked` is the path with the query, as it was sent.
-pub(super) async fn pass_on(request: &Request, asked: &str, to: &Target, folder: &Path) -> Answer {
+pub(super) async fn pass_on(request: &Request, asked: &str, to: &Target, folder: &Path) -> MockReply {
     let said = tokio::time::timeout(LIMIT, ask(request, asked, to)).await;
     let answer = match said.unwrap_or_else(|_| Err(format!("no answer within {} s", LIMIT.as_secs()).into()))
     {
         Ok(answer) => answer,
         Err(error) => {
             let message = format!("the target `{}` does not answer: {error}", to.authority);
-            return Answer::refusal(
+            return MockReply::refusal(
                 502,
                 Code::MockNoAnswer,
                 &message,
@@ -46,11 +46,11 @@ pub(super) async fn pass_on(request: &Request, asked: &str, to: &Target, folder:
 
 type Broken = Box<dyn std::error::Error + Send + Sync>;
 
-async fn ask(request: &Request, asked: &str, to: &Target) -> Result<Answer, Broken> {
+async fn ask(request: &Request, asked: &str, to: &Target) -> Result<MockReply, Broken> {
     let stream = TcpStream::connect((to.address.0.as_str(), to.address.1)).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     // Dropped with this function, and the connection with it.
-    let mut carrier: Crew<(), _> = Crew::default();
+    let mut carrier: TaskSet<(), _> = TaskSet::default();
     carrier.start((), connection);
     let mut passed = hyper::Request::builder()
         .method(request.method.as_str())
@@ -70,7 +70,7 @@ async fn ask(request: &Request, asked: &str, to: &Target) -> Result<Answer, Brok
         )
     });
     let headers = end_to_end(&headers.collect::<Vec<_>>());
-    Ok(Answer {
+    Ok(MockReply {
         status: head.status.as_u16(),
         headers: headers
             .into_iter()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_core::memory::breaker::Settings as Breaker;
+use argus_core::state::breaker::BreakerSettings as Breaker;
 use argus_reconciler::Deadlines;
 use clap::Args;
 
@@ -13,10 +13,10 @@ use super::span;
 pub(crate) struct TimeOptions {
     /// Deadline of calls that an engine answers at once, at most 60s [default: 10s]
     #[arg(long, env = "ARGUS_TIMEOUT_QUICK", value_name = "TIME", value_parser = quick)]
-    timeout_quick: Option<Duration>,
+    timeout_short: Option<Duration>,
     /// Deadline of calls that take their time; of pulls and builds, how long they may make no progress [default: 120s]
     #[arg(long, env = "ARGUS_TIMEOUT_HEAVY", value_name = "TIME", value_parser = bounded)]
-    timeout_heavy: Option<Duration>,
+    timeout_long: Option<Duration>,
     /// How long a stop waits for the calls in flight [default: 30s]
     #[arg(long, env = "ARGUS_STOP_GRACE", value_name = "TIME", value_parser = bounded)]
     stop_grace: Option<Duration>,
@@ -34,8 +34,8 @@ pub(crate) struct TimeOptions {
 /// The same in the settings file, as written.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TimesOfFile {
-    pub(super) timeout_quick: Option<String>,
-    pub(super) timeout_heavy: Option<String>,
+    pub(super) timeout_short: Option<String>,
+    pub(super) timeout_long: Option<String>,
     pub(super) stop_grace: Option<String>,
     pub(super) breaker_threshold: Option<u32>,
     pub(super) breaker_cooldown: Option<String>,
@@ -75,13 +75,8 @@ impl TimesOfFile {
         };
         Ok(Times {
             deadlines: Deadlines {
-                quick: span("timeout-quick", &self.timeout_quick, quick, usual.deadlines.quick)?,
-                heavy: span(
-                    "timeout-heavy",
-                    &self.timeout_heavy,
-                    bounded,
-                    usual.deadlines.heavy,
-                )?,
+                short: span("timeout-quick", &self.timeout_short, quick, usual.deadlines.short)?,
+                long: span("timeout-heavy", &self.timeout_long, bounded, usual.deadlines.long)?,
             },
             stop_grace: span("stop-grace", &self.stop_grace, bounded, usual.stop_grace)?,
             breaker: Breaker {
@@ -106,8 +101,8 @@ impl Times {
     pub(crate) fn under(self, options: &TimeOptions) -> Self {
         Self {
             deadlines: Deadlines {
-                quick: options.timeout_quick.unwrap_or(self.deadlines.quick),
-                heavy: options.timeout_heavy.unwrap_or(self.deadlines.heavy),
+                short: options.timeout_short.unwrap_or(self.deadlines.short),
+                long: options.timeout_long.unwrap_or(self.deadlines.long),
             },
             stop_grace: options.stop_grace.unwrap_or(self.stop_grace),
             breaker: Breaker {
@@ -176,24 +171,24 @@ mod tests {
     #[test]
     fn a_flag_goes_before_the_file_and_what_is_out_of_bounds_is_said() {
         let file = TimesOfFile {
-            timeout_heavy: Some("5m".to_owned()),
+            timeout_long: Some("5m".to_owned()),
             breaker_threshold: Some(9),
             ..TimesOfFile::default()
         };
         let read = file.read().unwrap();
-        assert_eq!(read.deadlines.heavy, Duration::from_secs(300));
+        assert_eq!(read.deadlines.long, Duration::from_secs(300));
         assert_eq!(
             (read.breaker.threshold, read.stop_grace),
             (9, Times::default().stop_grace)
         );
         let options = TimeOptions {
-            timeout_heavy: Some(Duration::from_secs(7)),
+            timeout_long: Some(Duration::from_secs(7)),
             ..TimeOptions::default()
         };
-        assert_eq!(read.under(&options).deadlines.heavy, Duration::from_secs(7));
+        assert_eq!(read.under(&options).deadlines.long, Duration::from_secs(7));
         assert_eq!(read.under(&options).breaker.threshold, 9);
         let bad = TimesOfFile {
-            timeout_quick: Some("2m".to_owned()),
+            timeout_short: Some("2m".to_owned()),
             ..TimesOfFile::default()
         };
         assert_eq!(bad.read().unwrap_err(), "`timeout-quick`: must be at most 60s");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use argus_backend::About as EngineAbout;
+use argus_backend::EngineInfo as EngineAbout;
 use argus_core::preflight::Policy;
 use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable, unwritable};
 use argus_core::time::Timestamp;
@@ -13,7 +13,7 @@ use argus_crds::status::{
     BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Orphan, RejectedSpec,
     STATUS_VERSION, Truth,
 };
-use argus_reconciler::Outlook;
+use argus_reconciler::Snapshot;
 use tokio::sync::watch;
 
 /// What does not change while the controller runs, and what the engine says of itself.
@@ -37,7 +37,7 @@ pub(crate) struct About {
 
 /// The controller's status.
 pub(super) fn status(
-    outlook: &Outlook,
+    outlook: &Snapshot,
     environments: &BTreeMap<String, EnvironmentStatus>,
     about: &About,
     previous: Option<&ControllerStatus>,
@@ -51,7 +51,7 @@ pub(super) fn status(
     };
     let mut status = ControllerStatus {
         schema_version: STATUS_VERSION,
-        controller: outlook.site.controller.clone(),
+        controller: outlook.identity.controller.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         started_at: about.started_at.to_string(),
@@ -61,21 +61,21 @@ pub(super) fn status(
         conditions: conditions(outlook, previous),
         engine: Some(EngineStatus {
             endpoint: about.endpoint.clone(),
-            reachable: outlook.world.reachable(),
+            reachable: outlook.store.reachable(),
             version: engine.as_ref().map(|engine| engine.version.clone()),
             api_version: engine.map(|engine| engine.api_version),
         }),
-        breaker: Some(breaker(outlook.memory.circuits.engine(), BreakerScope::Engine)),
+        breaker: Some(breaker(outlook.state.breakers.engine(), BreakerScope::Engine)),
         environments: environments
             .iter()
             .map(|(name, status)| (name.clone(), status.phase))
             .collect(),
-        preflight: outlook.survey.told(
+        preflight: outlook.preflight.report(
             &Policy::default(),
-            (!outlook.world.reachable())
+            (!outlook.store.reachable())
                 .then(|| outlook.engine_words())
                 .as_deref(),
-            outlook.memory.disk_full,
+            outlook.state.disk_full,
             Vec::new(),
             previous.and_then(|previous| previous.preflight.as_ref()),
             outlook.as_of,
@@ -99,10 +99,10 @@ pub(super) fn status(
     status
 }
 
-fn conditions(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<Condition> {
-    let engine = if outlook.world.synced() {
+fn conditions(outlook: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Condition> {
+    let engine = if outlook.store.synced() {
         (Truth::True, "Answers", "the engine answers".to_owned())
-    } else if outlook.world.reachable() || outlook.world.unreachable_reason().is_empty() {
+    } else if outlook.store.reachable() || outlook.store.unreachable_reason().is_empty() {
         (
             Truth::Unknown,
             "NotListed",
@@ -137,14 +137,14 @@ fn conditions(outlook: &Outlook, previous: Option<&ControllerStatus>) -> Vec<Con
     vec![dated("EngineReachable", engine), dated("SpecsAvailable", specs)]
 }
 
-fn rejected(outlook: &Outlook) -> Vec<RejectedSpec> {
+fn rejected(outlook: &Snapshot) -> Vec<RejectedSpec> {
     let one = |(path, entry): (&PathBuf, &argus_reconciler::specs::FileEntry)| {
         let path = path.display().to_string();
         super::rejection(&path, entry)?;
         let held = entry.holds.as_ref().map(|held| held.desired.env.to_string());
         Some(RejectedSpec {
             environment: held.or_else(|| super::named(entry).map(Into::into)),
-            complaints: entry.complaints.clone(),
+            diagnostics: entry.diagnostics.clone(),
             spec_path: path,
         })
     };
@@ -153,21 +153,21 @@ fn rejected(outlook: &Outlook) -> Vec<RejectedSpec> {
 
 /// The engine, what dead controllers left, and files whose environment cannot be told; everything else is in the environments' files.
 fn errors(
-    outlook: &Outlook,
+    outlook: &Snapshot,
     about: &About,
     orphans: &[Orphan],
     previous: Option<&ControllerStatus>,
 ) -> Vec<StructuredError> {
     let told = previous.map_or(&[][..], |previous| &previous.errors);
     let mut errors = Vec::new();
-    if !outlook.world.reachable() && !outlook.world.unreachable_reason().is_empty() {
+    if !outlook.store.reachable() && !outlook.store.unreachable_reason().is_empty() {
         let engine = super::engine(outlook, about);
         let error = lasting(unavailable(&engine, outlook.engine_words(), outlook.as_of), told);
         let at = engine.since.unwrap_or(outlook.as_of);
         let id = argus_core::status::error_id("", None, error.code, &error.message, at);
         errors.push(error.error_id(id).timestamp(at.to_string()));
     }
-    if let Some(why) = &outlook.trouble.safe {
+    if let Some(why) = &outlook.problems.safe {
         let error = unwritable(&about.state, why);
         let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
         errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));

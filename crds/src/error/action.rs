@@ -123,7 +123,7 @@ impl ActionId {
         let command = fill(template.command, environment, service);
         let arguments = filled(template.arguments, environment, service);
         let shows = if command.is_some() {
-            template.shows
+            template.then_verify
         } else {
             "which environments there are"
         };
@@ -133,7 +133,7 @@ impl ActionId {
         };
         Remedy {
             action: self,
-            summary: [template.does, shows]
+            summary: [template.action, shows]
                 .into_iter()
                 .filter(|part| !part.is_empty())
                 .collect::<Vec<_>>()

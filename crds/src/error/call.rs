@@ -61,7 +61,7 @@ impl Call {
 
     /// The same with what came of it; what says nothing is left out.
     #[must_use]
-    pub fn came_to(self, causes: impl IntoIterator<Item = String>) -> Self {
+    pub fn outcome(self, causes: impl IntoIterator<Item = String>) -> Self {
         let causes = causes.into_iter().filter(|cause| !cause.trim().is_empty());
         Self {
             causes: causes.collect(),

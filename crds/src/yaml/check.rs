@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 use super::tree::{Entry, Kind, Node, shown};
-use crate::complaint::{Complaint, Place};
+use crate::diagnostic::{Diagnostic, Location};
 use crate::environment::E2eSpec;
 
 mod scalar;
@@ -17,13 +17,13 @@ const MOST: usize = 100;
 /// Collects the complaints about a file.
 #[derive(Default)]
 pub(super) struct Collector {
-    complaints: Vec<Complaint>,
+    complaints: Vec<Diagnostic>,
     more: usize,
     refused: bool,
 }
 
 impl Collector {
-    pub(super) fn add(&mut self, complaint: Complaint) {
+    pub(super) fn add(&mut self, complaint: Diagnostic) {
         self.refused |= complaint.is_error();
         if self.complaints.len() < MOST {
             self.complaints.push(complaint);
@@ -38,14 +38,14 @@ impl Collector {
     }
 
     /// The complaints in the order of the file.
-    pub(super) fn finish(mut self) -> Vec<Complaint> {
-        self.complaints.sort_by_key(|complaint| complaint.place);
+    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+        self.complaints.sort_by_key(|complaint| complaint.location);
         if self.more > 0 {
             let message = format!("{} more complaints are left out", self.more);
             let rest = if self.refused {
-                Complaint::error("", message)
+                Diagnostic::error("", message)
             } else {
-                Complaint::warning("", message)
+                Diagnostic::warning("", message)
             };
             self.complaints.push(rest);
         }
@@ -54,10 +54,10 @@ impl Collector {
 }
 
 /// Complains about tags that have no meaning here.
-pub(super) fn tags(tags: &[(String, Place)], to: &mut Collector) {
+pub(super) fn tags(tags: &[(String, Location)], to: &mut Collector) {
     for (tag, place) in tags {
         let message = format!("the tag `{}` has no meaning here and is ignored", shown(tag));
-        to.add(Complaint::warning("", message).at(*place));
+        to.add(Diagnostic::warning("", message).at(*place));
     }
 }
 
@@ -92,7 +92,7 @@ impl<'a> Check<'a> {
         schema
     }
 
-    fn value(&mut self, schema: &'a Value, node: &Node, path: &str, place: Place) {
+    fn value(&mut self, schema: &'a Value, node: &Node, path: &str, place: Location) {
         let schema = self.resolve(schema);
         if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
             return self.one_of(branches, node, path, place);
@@ -112,7 +112,7 @@ impl<'a> Check<'a> {
     }
 
     /// Takes the branch whose kind is the node's.
-    fn one_of(&mut self, branches: &'a [Value], node: &Node, path: &str, place: Place) {
+    fn one_of(&mut self, branches: &'a [Value], node: &Node, path: &str, place: Location) {
         let fits = |kinds: &[&str]| match &node.kind {
             Kind::Map(_) => kinds.contains(&"object"),
             Kind::List(_) => kinds.contains(&"array"),
@@ -138,7 +138,7 @@ impl<'a> Check<'a> {
         self.mismatch(&all, node, path, place);
     }
 
-    fn map(&mut self, schema: &'a Value, entries: &[Entry], path: &str, place: Place) {
+    fn map(&mut self, schema: &'a Value, entries: &[Entry], path: &str, place: Location) {
         let Some(known) = schema.get("properties").and_then(Value::as_object) else {
             let Some(each) = schema.get("additionalProperties").filter(|each| each.is_object()) else {
                 return;
@@ -163,7 +163,7 @@ impl<'a> Check<'a> {
                     path => format!("`{}` has no `{name}`", shown(path)),
                 };
                 self.to.add(
-                    Complaint::error(join(path, name), message)
+                    Diagnostic::error(join(path, name), message)
                         .hint(add(name, known))
                         .at(place),
                 );
@@ -191,15 +191,15 @@ impl<'a> Check<'a> {
     fn absent(&mut self, entry: &Entry, required: bool, path: &str) {
         let name = shown(&entry.key);
         let complaint = if required {
-            Complaint::error(path, format!("`{name}` has no value")).hint("give it one")
+            Diagnostic::error(path, format!("`{name}` has no value")).hint("give it one")
         } else {
-            Complaint::warning(path, format!("`{name}` has no value and counts as absent"))
+            Diagnostic::warning(path, format!("`{name}` has no value and counts as absent"))
                 .hint("give it a value or remove the line")
         };
         self.to.add(complaint.at(entry.key_place));
     }
 
-    fn list(&mut self, schema: &'a Value, items: &[std::sync::Arc<Node>], path: &str, place: Place) {
+    fn list(&mut self, schema: &'a Value, items: &[std::sync::Arc<Node>], path: &str, place: Location) {
         self.bounds(schema, items.len(), "maxItems", path, place);
         let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         if (items.len() as u64) < least {
@@ -208,7 +208,7 @@ impl<'a> Check<'a> {
                 name(path),
                 items.len()
             );
-            self.to.add(Complaint::error(path, message).at(place));
+            self.to.add(Diagnostic::error(path, message).at(place));
         }
         let Some(each) = schema.get("items") else { return };
         for (index, item) in items.iter().enumerate() {
@@ -216,15 +216,15 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn bounds(&mut self, schema: &Value, count: usize, bound: &str, path: &str, place: Place) {
+    fn bounds(&mut self, schema: &Value, count: usize, bound: &str, path: &str, place: Location) {
         let most = schema.get(bound).and_then(Value::as_u64).unwrap_or(u64::MAX);
         if count as u64 > most {
             let message = format!("`{}` may have {most} values, and has {count}", name(path));
-            self.to.add(Complaint::error(path, message).at(place));
+            self.to.add(Diagnostic::error(path, message).at(place));
         }
     }
 
-    fn mismatch(&mut self, types: &[&str], node: &Node, path: &str, place: Place) {
+    fn mismatch(&mut self, types: &[&str], node: &Node, path: &str, place: Location) {
         let mut wanted: Vec<&str> = Vec::new();
         for kind in types {
             let word = match *kind {
@@ -260,9 +260,9 @@ impl<'a> Check<'a> {
             Kind::Scalar { text, .. } => (format!("`{}`", shown(text)), instead(&wanted, text)),
         };
         let message = format!("{subject} must be {wanted_words}, and is {found}");
-        let complaint = Complaint {
+        let complaint = Diagnostic {
             hint,
-            ..Complaint::error(path, message).at(place)
+            ..Diagnostic::error(path, message).at(place)
         };
         self.to.add(complaint);
     }
@@ -270,9 +270,9 @@ impl<'a> Check<'a> {
     fn unknown(&mut self, known: &'a Map<String, Value>, entry: &Entry, path: &str) {
         let message = format!("`{}` is not a known key and is ignored", shown(&entry.key));
         let hint = unknown::key(self, known, &entry.key);
-        let complaint = Complaint {
+        let complaint = Diagnostic {
             hint,
-            ..Complaint::warning(path, message)
+            ..Diagnostic::warning(path, message)
         };
         self.to.add(complaint.at(entry.key_place));
     }

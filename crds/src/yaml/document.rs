@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::deserialize::Reader;
 use super::{SourceMap, text_of, tree_of};
-use crate::complaint::Complaint;
+use crate::diagnostic::Diagnostic;
 
 /// A document that was read.
 #[derive(Clone, Debug)]
@@ -15,12 +15,12 @@ pub struct Document {
     /// Where things stand in it.
     pub source: SourceMap,
     /// What is wrong with its form: keys that stand twice, and the like.
-    pub complaints: Vec<Complaint>,
+    pub complaints: Vec<Diagnostic>,
 }
 
 /// Reads a document within the bounds of an environment's file; the complaint is about what makes reading on impossible.
-pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Complaint>> {
-    let ours = |mut complaint: Box<Complaint>| {
+pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Diagnostic>> {
+    let ours = |mut complaint: Box<Diagnostic>| {
         // What to do about an environment does not help here.
         complaint.hint.take_if(|hint| hint.contains("environment"));
         complaint
@@ -39,11 +39,11 @@ pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Complaint
             source,
             complaints: tree.broken,
         }),
-        Some(Err(why)) => Err(Box::new(Complaint::error(
+        Some(Err(why)) => Err(Box::new(Diagnostic::error(
             "",
             format!("the document cannot be taken: {why}"),
         ))),
-        None => Err(Box::new(Complaint::error("", "the document is empty"))),
+        None => Err(Box::new(Diagnostic::error("", "the document is empty"))),
     }
 }
 
@@ -78,6 +78,6 @@ mod tests {
             );
         }
         let twice = document("d", b"a: 1\na: 2\n").unwrap();
-        assert_eq!(twice.complaints[0].place.unwrap().line, 2);
+        assert_eq!(twice.complaints[0].location.unwrap().line, 2);
     }
 }

@@ -4,17 +4,17 @@
 
 use super::check::Collector;
 use super::tree::{Entry, Kind, Node, shown};
-use crate::complaint::Complaint;
+use crate::diagnostic::Diagnostic;
 
 /// Complains about what single types cannot know.
-pub(super) fn look(root: &Node, to: &mut Collector) {
+pub(super) fn check(root: &Node, to: &mut Collector) {
     if let Some(version) = root.get("version")
         && let Some(text) = text(&version.value)
         && text.split('.').next() != Some("1")
     {
         let message = format!("`version` is `{}`, and only `1` is known", shown(text));
         to.add(
-            Complaint::warning("version", message)
+            Diagnostic::warning("version", message)
                 .hint("write `version: \"1\"`")
                 .at(version.place()),
         );
@@ -24,7 +24,7 @@ pub(super) fn look(root: &Node, to: &mut Collector) {
     {
         let message = "`service` is ignored, because `services` is there too";
         to.add(
-            Complaint::warning("service", message)
+            Diagnostic::warning("service", message)
                 .hint("keep one of them")
                 .at(service.key_place),
         );
@@ -37,7 +37,7 @@ pub(super) fn look(root: &Node, to: &mut Collector) {
                 if matches!(item.kind, Kind::Map(_)) && named(item).is_none() {
                     let message = format!("`{path}` has no `name`");
                     to.add(
-                        Complaint::error(path.clone(), message)
+                        Diagnostic::error(path.clone(), message)
                             .hint("add `name: …`")
                             .at(item.place),
                     );
@@ -76,7 +76,7 @@ fn port_range(root: &Node, to: &mut Collector) {
     {
         let message = format!("`portRange` ends at {high} before it begins at {low}");
         let complaint =
-            Complaint::error("isolation.portRange", message).hint(format!("write `[{high}, {low}]`"));
+            Diagnostic::error("isolation.portRange", message).hint(format!("write `[{high}, {low}]`"));
         to.add(complaint.at(range.place()));
     }
 }
@@ -101,7 +101,7 @@ fn healthcheck(service: &Node, path: &str, to: &mut Collector) {
             kind.unwrap_or_default()
         );
         let path = format!("{path}.container.healthcheck");
-        to.add(Complaint::error(path, message).hint(hint).at(check.key_place));
+        to.add(Diagnostic::error(path, message).hint(hint).at(check.key_place));
     }
 }
 
@@ -116,7 +116,7 @@ fn recorded(mock: &Entry, to: &mut Collector) {
         );
         let path = format!("mocks.{}.mode", mock.key);
         to.add(
-            Complaint::error(path, message)
+            Diagnostic::error(path, message)
                 .hint("add `target: http://…`")
                 .at(mode.place()),
         );

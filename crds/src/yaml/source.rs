@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::tree::{self, Entry, Kind, Node};
-use crate::complaint::{Complaint, Place};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// Where things stand in a file that was read.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl SourceMap {
     }
 
     /// The tree without what these complaints refuse.
-    pub(super) fn without(&self, refused: &[&Complaint]) -> Option<Arc<Node>> {
+    pub(super) fn without(&self, refused: &[&Diagnostic]) -> Option<Arc<Node>> {
         let whole = self.root.clone()?;
         refused
             .iter()
@@ -41,7 +41,7 @@ impl SourceMap {
     ///
     /// A path that is not in the file gives the place of its nearest parent that is; a file that was not read gives
     /// nothing. A service is found by its index and by its name, whether it stands in a list or in a map.
-    pub fn locate(&self, path: &str) -> Option<Place> {
+    pub fn locate(&self, path: &str) -> Option<Location> {
         let mut node = self.root()?;
         let mut place = node.place;
         let mut rest = path;
@@ -57,8 +57,8 @@ impl SourceMap {
 
     /// The same complaint with its place, unless it has one.
     #[must_use]
-    pub fn placed(&self, complaint: Complaint) -> Complaint {
-        match (complaint.place, self.locate(&complaint.path)) {
+    pub fn placed(&self, complaint: Diagnostic) -> Diagnostic {
+        match (complaint.location, self.locate(&complaint.path)) {
             (None, Some(place)) => complaint.at(place),
             _ => complaint,
         }
@@ -66,7 +66,7 @@ impl SourceMap {
 }
 
 /// One step down a path: where it leads, the place to point at, and how much of the path it used.
-fn step<'a>(node: &'a Node, rest: &str) -> Option<(&'a Node, Place, usize)> {
+fn step<'a>(node: &'a Node, rest: &str) -> Option<(&'a Node, Location, usize)> {
     if let Some((index, used)) = index_of(rest) {
         return match &node.kind {
             Kind::List(items) => items.get(index).map(|item| (&**item, item.place, used)),
@@ -90,7 +90,7 @@ fn step<'a>(node: &'a Node, rest: &str) -> Option<(&'a Node, Place, usize)> {
     }
 }
 
-fn entered(entry: &Entry, used: usize) -> (&Node, Place, usize) {
+fn entered(entry: &Entry, used: usize) -> (&Node, Location, usize) {
     (&entry.value, entry.place(), used)
 }
 

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, source};
-use crate::complaint::{Complaint, Place};
+use crate::diagnostic::{Diagnostic, Location};
 
 /// One list, map or scalar of a file.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) kind: Kind,
-    pub(super) place: Place,
+    pub(super) place: Location,
     /// How many nodes it holds with aliases followed, itself included.
     weight: usize,
     /// How many levels it has, itself included.
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
-    pub(super) key_place: Place,
+    pub(super) key_place: Location,
     pub(super) value: Arc<Node>,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
 
 impl Entry {
     /// Where a complaint about the value points: at a scalar, else at the key that leads to it.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Location {
         match &self.value.kind {
             Kind::Scalar { text, plain } if !(*plain && text.is_empty()) => self.value.place,
             Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => self.key_place,
@@ -115,7 +115,7 @@ pub(super) enum Broken {
 }
 
 impl Broken {
-    pub(super) fn complaint(self) -> Complaint {
+    pub(super) fn complaint(self) -> Diagnostic {
         let (message, hint) = match self {
             Self::Depth => (
                 format!("the file nests deeper than {MAX_DEPTH} levels"),
@@ -142,7 +142,7 @@ impl Broken {
                 "write one environment in each file",
             ),
         };
-        Complaint::error("", message).hint(hint)
+        Diagnostic::error("", message).hint(hint)
     }
 }
 
@@ -150,7 +150,7 @@ impl Broken {
 type Anchored = Option<(usize, Arc<Node>)>;
 
 struct Frame {
-    place: Place,
+    place: Location,
     anchor: usize,
     weight: usize,
     depth: usize,
@@ -166,7 +166,7 @@ enum Content {
 struct Open {
     entries: Vec<Entry>,
     index: HashMap<String, usize>,
-    key: Option<(Option<String>, Place)>,
+    key: Option<(Option<String>, Location)>,
     merges: Vec<Arc<Node>>,
 }
 
@@ -175,7 +175,7 @@ struct Open {
 pub(super) struct Builder {
     frames: Vec<Frame>,
     root: Option<Arc<Node>>,
-    broken: Vec<Complaint>,
+    broken: Vec<Diagnostic>,
     nodes: usize,
 }
 
@@ -184,7 +184,7 @@ impl Builder {
         &mut self,
         text: String,
         plain: bool,
-        place: Place,
+        place: Location,
         anchor: usize,
     ) -> Result<Anchored, Broken> {
         self.count(1)?;
@@ -198,7 +198,7 @@ impl Builder {
         Ok((anchor != 0).then_some((anchor, node)))
     }
 
-    pub(super) fn alias(&mut self, node: Arc<Node>, place: Place) -> Result<Anchored, Broken> {
+    pub(super) fn alias(&mut self, node: Arc<Node>, place: Location) -> Result<Anchored, Broken> {
         self.count(node.weight)?;
         if self.frames.len() + node.depth > MAX_DEPTH {
             return Err(Broken::Depth);
@@ -207,11 +207,11 @@ impl Builder {
         Ok(None)
     }
 
-    pub(super) fn open_list(&mut self, place: Place, anchor: usize) -> Result<Anchored, Broken> {
+    pub(super) fn open_list(&mut self, place: Location, anchor: usize) -> Result<Anchored, Broken> {
         self.open(place, anchor, Content::List(Vec::new()))
     }
 
-    pub(super) fn open_map(&mut self, place: Place, anchor: usize) -> Result<Anchored, Broken> {
+    pub(super) fn open_map(&mut self, place: Location, anchor: usize) -> Result<Anchored, Broken> {
         self.open(place, anchor, Content::Map(Open::default()))
     }
 
@@ -231,11 +231,11 @@ impl Builder {
         (frame.anchor != 0).then_some((frame.anchor, node))
     }
 
-    pub(super) fn finish(self) -> (Option<Arc<Node>>, Vec<Complaint>) {
+    pub(super) fn finish(self) -> (Option<Arc<Node>>, Vec<Diagnostic>) {
         (self.root, self.broken)
     }
 
-    fn open(&mut self, place: Place, anchor: usize, content: Content) -> Result<Anchored, Broken> {
+    fn open(&mut self, place: Location, anchor: usize, content: Content) -> Result<Anchored, Broken> {
         self.count(1)?;
         if self.frames.len() >= MAX_DEPTH {
             return Err(Broken::Depth);
@@ -260,7 +260,7 @@ impl Builder {
     }
 
     /// Puts a node into the list or map that is open; `place` is where it is used.
-    fn attach(&mut self, node: Arc<Node>, place: Place) {
+    fn attach(&mut self, node: Arc<Node>, place: Location) {
         let Some(frame) = self.frames.last_mut() else {
             self.root = Some(node);
             return;
@@ -275,7 +275,7 @@ impl Builder {
             open.key = Some(if let Kind::Scalar { text, .. } = &node.kind {
                 (Some(text.clone()), place)
             } else {
-                let complaint = Complaint::error("", "a key must be a text, not a list or a map");
+                let complaint = Diagnostic::error("", "a key must be a text, not a list or a map");
                 self.broken.push(
                     complaint
                         .hint("a value that starts with `{{` needs quotes")
@@ -293,7 +293,7 @@ impl Builder {
             let message = format!("`{}` stands twice in this map", shown(&key));
             let hint = format!("the first one is in line {}; remove one of them", first.line);
             self.broken
-                .push(Complaint::error("", message).hint(hint).at(key_place));
+                .push(Diagnostic::error("", message).hint(hint).at(key_place));
         } else {
             open.index.insert(key.clone(), open.entries.len());
             open.entries.push(Entry {
@@ -313,7 +313,7 @@ impl Builder {
             };
             for source in sources {
                 let Kind::Map(entries) = &source.kind else {
-                    let complaint = Complaint::error("", "`<<` takes a map, or a list of maps");
+                    let complaint = Diagnostic::error("", "`<<` takes a map, or a list of maps");
                     self.broken.push(
                         complaint
                             .hint("name an anchor of a map: `<<: *name`")

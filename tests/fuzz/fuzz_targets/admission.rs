@@ -1,20 +1,20 @@
 //! Any bytes at all: reading and admitting them ends, without a panic, in a spec or in complaints.
 #![no_main]
 
-use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::desired::admit::{SpecContext, admit};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let reading = argus_crds::yaml::read("e2e.yaml", bytes);
     assert!(
-        reading.spec.is_some() || reading.complaints.iter().any(argus_crds::Complaint::is_error),
+        reading.spec.is_some() || reading.complaints.iter().any(argus_crds::Diagnostic::is_error),
         "refused without a word"
     );
     if let Some(spec) = &reading.spec {
-        let site = SpecSite { directory: "/specs".to_owned(), ..SpecSite::default() };
+        let site = SpecContext { directory: "/specs".to_owned(), ..SpecContext::default() };
         let admission = admit(spec, &site);
         assert!(
-            admission.desired.is_some() || admission.complaints.iter().any(argus_crds::Complaint::is_error),
+            admission.desired.is_some() || admission.complaints.iter().any(argus_crds::Diagnostic::is_error),
             "refused without a word"
         );
         for complaint in admission.complaints {

@@ -4,36 +4,36 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::brain::{Brain, Inputs, Site, Turn};
-use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::lease::Leases;
-use argus_core::memory::Memory;
-use argus_core::observed::{ContainerState, Object, Sighting, World};
-use argus_core::orders::Orders;
+use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
 use argus_core::plan::forecast::pretend;
 use argus_core::plan::{PortMap, render};
-use argus_core::probe::{Health, HealthBook, Verdict};
+use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
 use argus_tests::wait;
 
 use crate::figure::Figure;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-fn place() -> SpecSite {
-    SpecSite {
+fn place() -> SpecContext {
+    SpecContext {
         directory: "/specs/shop".to_owned(),
         now: NOW,
         uuid: "6f2c1c7e-0000-4000-8000-000000000001".to_owned(),
-        ..SpecSite::default()
+        ..SpecContext::default()
     }
 }
 
-fn site() -> Site {
-    Site {
+fn site() -> ControllerIdentity {
+    ControllerIdentity {
         controller: "bench".into(),
         run: "run".into(),
         publish_address: [0, 0, 0, 0].into(),
@@ -56,8 +56,8 @@ fn desired(project: &str, services: usize) -> Desired {
 /// Specs, the world and the time, as a brain sees them.
 struct House {
     specs: BTreeMap<EnvName, Arc<Accepted>>,
-    world: World,
-    health: HealthBook,
+    world: Store,
+    health: HealthStates,
     now: Timestamp,
 }
 
@@ -69,49 +69,49 @@ impl House {
             let accepted = Accepted {
                 spec_path: format!("/specs/e{index}/e2e.yaml"),
                 accepted_at: NOW,
-                disputed: false,
+                has_pending_edit: false,
                 desired,
             };
             (accepted.desired.env.clone(), Arc::new(accepted))
         };
-        let mut world = World::default();
-        world.apply(Sighting::Found(NOW));
-        world.apply(Sighting::ListBegan);
-        world.apply(Sighting::ListDone);
+        let mut world = Store::default();
+        world.apply(WatchEvent::Connected(NOW));
+        world.apply(WatchEvent::Init);
+        world.apply(WatchEvent::InitDone);
         Self {
             specs: (0..environments).map(accept).collect(),
             world,
-            health: HealthBook::new(),
+            health: HealthStates::new(),
             now: NOW,
         }
     }
 
-    fn turn(&self, brain: &mut Brain) -> Turn {
-        brain.turn(&Inputs {
+    fn turn(&self, brain: &mut Planner) -> ReconcileResult {
+        brain.reconcile(&Inputs {
             leases: &Leases::default(),
-            orders: &Orders::default(),
+            requests: &UserRequests::default(),
             specs: &self.specs,
-            survey: None,
+            preflight: None,
             scanned: true,
-            world: &self.world,
+            store: &self.world,
             health: &self.health,
             now: self.now,
         })
     }
 
     /// Lets every act succeed until nothing is left to do.
-    fn settle(&mut self, brain: &mut Brain) {
+    fn settle(&mut self, brain: &mut Planner) {
         let mut number = 0;
         for _ in 0..1_000 {
             let turn = self.turn(brain);
-            for step in &turn.begin {
+            for step in &turn.actions {
                 number += 1;
-                let done = pretend(&mut self.world, &step.act, self.now, number);
+                let done = pretend(&mut self.world, &step.action, self.now, number);
                 brain.finished(step, &Ok(done), &self.world, self.now);
             }
             let probed = self.probe();
             match turn.wake_at {
-                _ if !turn.begin.is_empty() || probed => self.now = self.now + Duration::from_millis(1),
+                _ if !turn.actions.is_empty() || probed => self.now = self.now + Duration::from_millis(1),
                 Some(at) if at > self.now => self.now = at,
                 _ => return,
             }
@@ -128,9 +128,9 @@ impl House {
             .filter(|found| found.state == ContainerState::Running)
         {
             let seen = Health {
-                verdict: Verdict::Healthy,
+                status: ProbeStatus::Healthy,
                 since: self.now,
-                started_at: container.facts.as_ref().and_then(|facts| facts.started_at),
+                started_at: container.inspect.as_ref().and_then(|facts| facts.started_at),
                 ..Health::default()
             };
             self.health.entry(container.id.clone()).or_insert(seen);
@@ -165,12 +165,12 @@ pub(crate) fn run(figures: &mut Vec<Figure>) {
 fn at_rest(figures: &mut Vec<Figure>) {
     for (environments, goal) in [(10, ("≤ 1 ms", 1.0)), (100, ("≤ 10 ms", 10.0))] {
         let mut house = House::new(environments, 10);
-        let mut brain = Brain::new(site(), Memory::default());
+        let mut brain = Planner::new(site(), PlannerState::default());
         house.settle(&mut brain);
         assert_eq!(house.containers(), environments * 10, "everything runs");
         let took = milliseconds(300, || {
             let turn = house.turn(&mut brain);
-            assert!(turn.begin.is_empty(), "nothing is to do: {:?}", turn.begin);
+            assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
             turn
         });
         let what = format!(
@@ -184,7 +184,7 @@ fn at_rest(figures: &mut Vec<Figure>) {
     }
 }
 
-fn one_changed(house: &mut House, brain: &mut Brain, figures: &mut Vec<Figure>) {
+fn one_changed(house: &mut House, brain: &mut Planner, figures: &mut Vec<Figure>) {
     let any = house.world.containers().next().expect("one").clone();
     let mut last = house.turn(brain);
     let mut took = Vec::new();
@@ -193,10 +193,10 @@ fn one_changed(house: &mut House, brain: &mut Brain, figures: &mut Vec<Figure>) 
         changed.created_at = Timestamp(any.created_at.0 - round);
         house
             .world
-            .apply(Sighting::Saw(Object::Container(Arc::new(changed))));
+            .apply(WatchEvent::Apply(Object::Container(Arc::new(changed))));
         let (time, turn) = wait::timed(|| house.turn(brain));
         took.push(time.as_secs_f64() * 1e3);
-        assert!(turn.begin.is_empty(), "nothing is to do: {:?}", turn.begin);
+        assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
         let anew = turn
             .plans
             .iter()
@@ -212,21 +212,21 @@ fn one_changed(house: &mut House, brain: &mut Brain, figures: &mut Vec<Figure>) 
 
 fn from_scratch(figures: &mut Vec<Figure>) {
     let mut house = House::new(200, 50);
-    let fresh = |memory: &Memory| Brain::new(site(), memory.clone());
+    let fresh = |memory: &PlannerState| Planner::new(site(), memory.clone());
     let goal = ("≤ 100 ms", 100.0);
-    let nothing = Memory::default();
+    let nothing = PlannerState::default();
     let took = milliseconds(9, || house.turn(&mut fresh(&nothing)));
     figures.push(Figure::new("10,000 containers planned from scratch, empty engine", "ms", took).goal(goal));
     let mut brain = fresh(&nothing);
     house.settle(&mut brain);
     assert_eq!(house.containers(), 10_000, "everything runs");
-    let memory = brain.memory().clone();
+    let memory = brain.state().clone();
     let took = milliseconds(9, || {
         let turn = house.turn(&mut fresh(&memory));
         assert!(
-            turn.begin.is_empty(),
+            turn.actions.is_empty(),
             "nothing is to do: {:?}",
-            turn.begin.first()
+            turn.actions.first()
         );
         turn
     });

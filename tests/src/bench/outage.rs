@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
-use argus_backend::sim::{Engine, Sim, Weather};
+use argus_backend::sim::{Engine, FaultProfile, Sim};
 use argus_core::ident::{EnvName, ServiceName};
-use argus_core::memory::Circuits;
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 use argus_core::plan::Subject;
+use argus_core::state::BreakerRegistry;
 use argus_core::time::Timestamp;
-use argus_reconciler::Gated;
-use argus_reconciler::gated::Openings;
-use argus_tests::stage::{self, LIMIT};
+use argus_reconciler::BreakerGuard;
+use argus_reconciler::breaker_guard::BreakerEpochs;
+use argus_tests::fixture::{self, LIMIT};
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::json;
 use tokio::sync::watch;
@@ -77,14 +77,14 @@ fn gate(calls: usize) -> Vec<f64> {
         environment: env.clone(),
         service: ServiceName::new("web").expect("a name"),
     };
-    let mut circuits = Circuits::default();
-    let refused = Err(ActError::Unreachable("refused".to_owned()));
+    let mut circuits = BreakerRegistry::default();
+    let refused = Err(ActionError::Unreachable("refused".to_owned()));
     while circuits.engine().is_closed() {
-        circuits.heard(&env, &subject, &refused, Timestamp(0));
+        circuits.on_result(&env, &subject, &refused, Timestamp(0));
     }
-    let (_open, openings) = watch::channel(Openings::of(&circuits, [env].iter()));
-    let sim = Sim::new(Engine::new(1, Weather::default()), || Timestamp(0));
-    let gated = Arc::new(Gated::new(sim, openings));
+    let (_open, openings) = watch::channel(BreakerEpochs::of(&circuits, [env].iter()));
+    let sim = Sim::new(Engine::new(1, FaultProfile::default()), || Timestamp(0));
+    let gated = Arc::new(BreakerGuard::new(sim, openings));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -92,11 +92,11 @@ fn gate(calls: usize) -> Vec<f64> {
     runtime.block_on(async {
         let mut took = Vec::with_capacity(calls);
         for _ in 0..calls {
-            let (timed, asked) = wait::timed(|| gated.about());
+            let (timed, asked) = wait::timed(|| gated.info());
             // The answer is there when the call is polled first: nothing is awaited on the way.
             let begun = wait::timed(|| futures::FutureExt::now_or_never(asked));
             assert!(
-                matches!(begun.1, Some(Err(ActError::CircuitOpen))),
+                matches!(begun.1, Some(Err(ActionError::CircuitOpen))),
                 "it is refused at once"
             );
             took.push(ms(timed + begun.0) * 1e3);
@@ -252,7 +252,7 @@ pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<F
         let names: Vec<_> = (0..ENVIRONMENTS).map(|number| format!("back{number}")).collect();
         for (number, name) in (0..).zip(&names) {
             let port = FIRST + 2 * number;
-            let text = stage::singles(name, &[port, port + 1], "");
+            let text = fixture::singles(name, &[port, port + 1], "");
             controller.write_spec(&format!("{name}.e2e.yaml"), &text);
         }
         for name in &names {
@@ -264,7 +264,7 @@ pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<F
                 controller.wait_status(name, LIMIT * 3, "is Ready again", |now| {
                     now["phase"] == "Ready"
                         && now["stale"] != true
-                        && stage::condition(now, "EngineReachable")["status"] == "True"
+                        && fixture::condition(now, "EngineReachable")["status"] == "True"
                         && engine
                             .containers_with(&format!("argusai.project={name}"))
                             .iter()

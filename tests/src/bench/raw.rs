@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use argus_tests::stage::{IMAGE, LIMIT};
+use argus_tests::fixture::{IMAGE, LIMIT};
 use argus_tests::{PrivateEngine, wait};
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
-use argus_tests::stage::{self, LIMIT};
+use argus_tests::fixture::{self, LIMIT};
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, binary, wait};
 use figure::Figure;
 use rustix::process::{Pid, Signal, kill_process};
@@ -44,7 +44,7 @@ fn main() {
         return;
     }
     let engine = PrivateEngine::start();
-    stage::images(&engine);
+    fixture::images(&engine);
     let version = engine.docker_ok(&["version", "--format", "{{.Server.Version}}"]);
     let mut figures = Vec::new();
     let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
@@ -163,7 +163,7 @@ fn plain(project: &str, count: usize) -> String {
 fn spec(project: &str, count: usize, ports: Option<u16>) -> String {
     ports.map_or_else(
         || plain(project, count),
-        |first| stage::singles(project, &(first..).take(count).collect::<Vec<_>>(), ""),
+        |first| fixture::singles(project, &(first..).take(count).collect::<Vec<_>>(), ""),
     )
 }
 
@@ -421,7 +421,7 @@ fn kill_each(engine: &PrivateEngine, project: &str, count: usize) -> Vec<f64> {
         kill_process(pid, Signal::KILL).expect("our own container's process");
         // One after the other, so that none waits for another's start.
         wait::until(LIMIT, "it runs again", || {
-            (started(name) != before && stage::running(engine, name)).then_some(())
+            (started(name) != before && fixture::running(engine, name)).then_some(())
         });
     }
     let now = UNIX_EPOCH.elapsed().expect("after 1970").as_secs() + 2;

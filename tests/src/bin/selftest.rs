@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use argus_tests::stage::{self, IMAGE, LIMIT, text};
+use argus_tests::fixture::{self, IMAGE, LIMIT, text};
 use argus_tests::{Controller, Options, PrivateEngine, RunOptions, wait};
 use serde_json::{Value, json};
 
@@ -264,7 +264,7 @@ fn main() -> ExitCode {
         data_size: Some(disk::DATA_ROOT.to_owned()),
         ..Options::default()
     });
-    stage::images(&engine);
+    fixture::images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
     let bench = Bench {
         engine: &engine,

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 
 use crate::{Bench, HEALED_WITHIN, Row, now, spec};

@@ -2,11 +2,11 @@
 
 use argus_core::time::Timestamp;
 use argus_crds::StructuredError;
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, wait};
 use serde_json::Value;
 
-use crate::ask;
+use crate::queries;
 
 /// One error of an environment.
 pub(crate) struct Case {
@@ -29,7 +29,7 @@ impl Case {
         let mut last = Vec::new();
         let alike = wait::poll(LIMIT, || {
             // Between two answers something may have happened.
-            last = ask::status(argus, self.env)
+            last = queries::status(argus, self.env)
                 .map(|(name, told)| (name, self.of(&told).cloned()))
                 .to_vec();
             let first = last[0].1.clone()?;

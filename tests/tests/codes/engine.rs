@@ -1,7 +1,7 @@
 //! An engine that is too old, that refuses, or that is not there.
 
+use argus_tests::fixture::{LIMIT, engine, proxied};
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{LIMIT, engine, proxied};
 
 use crate::case::Case;
 

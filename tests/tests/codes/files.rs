@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use argus_tests::stage::{LIMIT, engine};
+use argus_tests::fixture::{LIMIT, engine};
 use argus_tests::{Controller, RunOptions};
 use serde_json::json;
 
 use crate::case::Case;
-use crate::{ask, registry};
+use crate::{queries, registry};
 
 const CASES: &[Case] = &[
     Case {
@@ -132,9 +132,9 @@ fn a_status_that_nobody_understands_is_told_alike_by_whoever_reads_it() {
         says: "codes-odd.json",
     };
     let told = [
-        ask::cli(&argus, &["get", "codes-odd"]),
-        ask::http(&argus, "/api/v1/environments/codes-odd"),
-        ask::mcp(&argus, "argus_status", &json!({ "environment": "codes-odd" })),
+        queries::cli(&argus, &["get", "codes-odd"]),
+        queries::http(&argus, "/api/v1/environments/codes-odd"),
+        queries::mcp(&argus, "argus_status", &json!({ "environment": "codes-odd" })),
     ];
     let timeless = |mut error: serde_json::Value| {
         case.is_whole(&error);

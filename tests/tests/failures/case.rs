@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use argus_tests::stage::{LIMIT, engine, text};
+use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

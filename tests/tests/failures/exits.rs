@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, running, text};
+use argus_tests::fixture::{LIMIT, running, text};
 use argus_tests::{Controller, wait};
 use rustix::process::Signal;
 
@@ -75,7 +75,7 @@ fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
     let told = case.wait_restarted(1);
     assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
     assert_eq!(told["lastError"]["exitCode"], 0);
-    let status = case.argus.wait_ready("ends", argus_tests::stage::LIMIT);
+    let status = case.argus.wait_ready("ends", argus_tests::fixture::LIMIT);
     let job = Controller::service(&status, "job");
     assert_eq!(
         (&job["state"], &job["restarts"]),
@@ -100,7 +100,7 @@ fn what_cannot_be_run_is_not_tried_again() {
     let names = ["bad", "absent", "folder"];
     let status = case
         .argus
-        .wait_status("unrunnable", argus_tests::stage::LIMIT, "says so", |now| {
+        .wait_status("unrunnable", argus_tests::fixture::LIMIT, "says so", |now| {
             names.iter().all(|name| {
                 let service = Controller::service(now, name);
                 service["state"] == "Failed" && service["lastError"]["code"] == "ENTRYPOINT_NOT_FOUND"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 
 use crate::case::{Case, started};
 use crate::health::web;

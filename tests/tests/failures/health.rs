@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use argus_tests::stage::{IMAGE, LIMIT, text};
+use argus_tests::fixture::{IMAGE, LIMIT, text};
 use argus_tests::{Controller, wait};
 use rustix::process::Signal;
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, wait};
 
 use crate::case::{Case, SLACK, assert_delays, ended, shell};

@@ -1,7 +1,7 @@
 //! Memory is blamed with evidence, and with nothing else.
 
 use argus_tests::Controller;
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 
 use crate::case::{Case, once, shell};
 

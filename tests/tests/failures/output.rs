@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use argus_tests::stage::text;
+use argus_tests::fixture::text;
 use serde_json::Value;
 
 use crate::case::{Case, SLACK, once, started};

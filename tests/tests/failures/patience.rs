@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, engine};
-use argus_tests::{Controller, Holder, RunOptions, wait};
+use argus_tests::fixture::{LIMIT, engine};
+use argus_tests::{Controller, PortHolder, RunOptions, wait};
 
 use crate::case::{Case, SLACK, assert_delay, assert_delays, ended, shell, started};
 use crate::loops::BABBLE;
@@ -116,7 +116,7 @@ fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
 #[test]
 fn a_registry_that_says_nothing_is_waited_for_as_long_as_was_said() {
     let engine = engine();
-    let _silent = Holder::silent(engine, 18396);
+    let _silent = PortHolder::silent(engine, 18396);
     let argus = Controller::start(
         engine,
         RunOptions {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::process::Output;
 
 use argus_core::time::Timestamp;
-use argus_tests::stage::{IMAGE, LIMIT, engine};
-use argus_tests::{Controller, Holder, PrivateEngine, Registry, RunOptions};
+use argus_tests::fixture::{IMAGE, LIMIT, engine};
+use argus_tests::{Controller, PortHolder, PrivateEngine, Registry, RunOptions};
 use serde_json::Value;
 
 use crate::case::{shell, started};
@@ -193,8 +193,8 @@ fn every_remedy_of_a_failure_can_be_carried_out_as_it_is_printed() {
     let engine = engine();
     let registry = Registry::start(engine, 5051);
     let cases = cases(&format!("{}/absent:1", registry.address));
-    let holders = [18352, 18353, 18354, 18355].map(|port| Holder::of(engine, port));
-    let leaked = Holder::leaked_proxy(engine, 18356);
+    let holders = [18352, 18353, 18354, 18355].map(|port| PortHolder::of(engine, port));
+    let leaked = PortHolder::leaked_proxy(engine, 18356);
     let argus = Controller::start(engine, RunOptions::default());
     for case in &cases {
         argus.write_spec(&format!("{}.e2e.yaml", case.name), &case.spec());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use argus_tests::stage::{LIMIT, engine};
+use argus_tests::fixture::{LIMIT, engine};
 use argus_tests::{Controller, RunOptions};
 
 use crate::case::shell;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, running, text};
+use argus_tests::fixture::{LIMIT, running, text};
 use argus_tests::{Controller, PrivateEngine, wait};
 
 use crate::case::{Case, shell};

@@ -4,41 +4,41 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use argus_core::ident::{HostPort, Protocol};
-use argus_core::outcome::{ActError, PortOwner, PortRefusal};
+use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 
 /// `port-taken 8080 [free-now] [stale]`, `image-missing`, `name-taken HOLDER`, `rate-limited 90`, …
-pub(crate) fn read(words: &[&str]) -> Result<ActError, String> {
+pub(crate) fn read(words: &[&str]) -> Result<ActionError, String> {
     let (kind, rest) = words.split_first().ok_or("no error is named")?;
     let text = rest.join(" ");
     Ok(match *kind {
-        "unknown" => ActError::Unknown(text),
-        "unreachable" => ActError::Unreachable(text),
-        "engine" => ActError::Engine(text),
-        "name-taken" => ActError::NameTaken { holder: text },
-        "port-taken" => ActError::PortTaken(Box::new(refusal(rest)?)),
-        "image-missing" => ActError::ImageMissing,
-        "image-not-found" => ActError::ImageNotFound(text),
-        "auth-required" => ActError::AuthRequired(text),
-        "rate-limited" => ActError::RateLimited {
+        "unknown" => ActionError::Unknown(text),
+        "unreachable" => ActionError::Unreachable(text),
+        "engine" => ActionError::Engine(text),
+        "name-taken" => ActionError::NameTaken { holder: text },
+        "port-taken" => ActionError::PortTaken(Box::new(refusal(rest)?)),
+        "image-missing" => ActionError::ImageMissing,
+        "image-not-found" => ActionError::ImageNotFound(text),
+        "auth-required" => ActionError::AuthRequired(text),
+        "rate-limited" => ActionError::RateLimited {
             message: "slow down".to_owned(),
             retry_after: text.parse().ok().map(Duration::from_secs),
         },
-        "pull-failed" => ActError::PullFailed(text),
-        "build-failed" => ActError::BuildFailed {
+        "pull-failed" => ActionError::PullFailed(text),
+        "build-failed" => ActionError::BuildFailed {
             message: text,
             log: String::new(),
         },
-        "entrypoint-not-found" => ActError::EntrypointNotFound(text),
-        "bad-mount" => ActError::BadMount(text),
-        "start-failed" => ActError::StartFailed(text),
-        "gone" => ActError::Gone,
-        "network-gone" => ActError::NetworkGone(text),
-        "pool-exhausted" => ActError::PoolExhausted(text),
-        "network-in-use" => ActError::NetworkInUse(text),
-        "busy" => ActError::Busy(text),
-        "disk-full" => ActError::DiskFull(text),
-        "not-ours" => ActError::NotOurs(text),
-        "rejected" => ActError::Rejected(text),
+        "entrypoint-not-found" => ActionError::EntrypointNotFound(text),
+        "bad-mount" => ActionError::BadMount(text),
+        "start-failed" => ActionError::StartFailed(text),
+        "gone" => ActionError::Gone,
+        "network-gone" => ActionError::NetworkGone(text),
+        "pool-exhausted" => ActionError::PoolExhausted(text),
+        "network-in-use" => ActionError::NetworkInUse(text),
+        "busy" => ActionError::Busy(text),
+        "disk-full" => ActionError::DiskFull(text),
+        "not-ours" => ActionError::NotOurs(text),
+        "rejected" => ActionError::Rejected(text),
         other => return Err(format!("no error is called `{other}`")),
     })
 }

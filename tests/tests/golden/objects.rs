@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_core::brain::Site;
 use argus_core::desired::Desired;
 use argus_core::ident::{ContainerId, HostPort, Protocol, ServiceName, SpecHash};
 use argus_core::labels;
 use argus_core::observed::{
-    Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, Facts,
+    Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo,
 };
 use argus_core::plan::{ContainerSpec, PortKey, PortMap, render};
+use argus_core::reconcile::ControllerIdentity;
 use argus_core::time::Timestamp;
 
-use crate::stage::moment;
+use crate::fixture::moment;
 
 /// The options of a line: `word` or `key=value`.
 pub(crate) struct Options<'a>(pub(crate) Vec<&'a str>);
@@ -39,7 +39,7 @@ pub(crate) fn spec_of(
     desired: &Desired,
     service: &ServiceName,
     ports: &PortMap,
-    site: &Site,
+    site: &ControllerIdentity,
     now: Timestamp,
 ) -> Option<(ContainerSpec, SpecHash)> {
     let (spec, hash) = render::environment(desired, ports, site).remove(service)?;
@@ -65,7 +65,7 @@ pub(crate) fn pair(service: &ServiceName, text: &str) -> Option<(PortKey, u16)> 
 pub(crate) fn plain_labels(
     desired: &Desired,
     role: &str,
-    site: &Site,
+    site: &ControllerIdentity,
     options: &Options<'_>,
 ) -> BTreeMap<String, String> {
     let mut all = render::labels_of(desired, role, site, Timestamp(0));
@@ -89,7 +89,7 @@ pub(crate) fn container(
     service: &ServiceName,
     desired: &Desired,
     spec: Option<&ContainerSpec>,
-    site: &Site,
+    site: &ControllerIdentity,
     options: &Options<'_>,
     now: Timestamp,
 ) -> Result<Container, String> {
@@ -114,7 +114,7 @@ pub(crate) fn container(
     let state = state_of(state)?;
     let started = options.time("started", now);
     let default_start = (state != ContainerState::Created).then(|| moment(now, "-60s"));
-    let facts = Facts {
+    let facts = InspectInfo {
         started_at: started.or(default_start),
         finished_at: options.time("finished", now),
         exit_code: options
@@ -137,7 +137,7 @@ pub(crate) fn container(
             .time("created", now)
             .unwrap_or_else(|| moment(now, "-90s")),
         networks: networks(desired, spec, options, state)?,
-        facts: (!options.has("bare")).then_some(facts),
+        inspect: (!options.has("bare")).then_some(facts),
         stopped_by_other: options.time("stopped", now),
         oom_at: options.time("oom-event", now),
     })

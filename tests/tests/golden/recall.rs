@@ -1,13 +1,13 @@
 //! What a brain remembers before its first turn.
 
 use argus_core::ident::ContainerId;
-use argus_core::memory::{Death, ImageMemory, Refused};
 use argus_core::outcome::Evidence;
 use argus_core::plan::image;
+use argus_core::state::{FailedRun, ImageState, RefusedPort};
 
 use crate::error;
+use crate::fixture::{Played, Stage, moment};
 use crate::objects::{self, Options};
-use crate::stage::{Played, Stage, moment};
 
 impl Stage {
     pub(crate) fn remember(&mut self, words: &[&str]) -> Played {
@@ -23,19 +23,19 @@ impl Stage {
                 let kept = self.memory.environments.entry(env).or_default();
                 let kept = kept.services.entry(service).or_default();
                 let options = Options(rest.to_vec());
-                kept.incarnation += 1;
-                kept.deaths.push(Death {
+                kept.failure_count += 1;
+                kept.failures.push(FailedRun {
                     started_at: Some(moment(at, &format!("-{ran}"))),
                     exit_code: options
                         .get("exit")
                         .and_then(|code| code.parse().ok())
                         .unwrap_or(1),
-                    number: kept.incarnation,
+                    number: kept.failure_count,
                     evidence: (!options.has("bare")).then(|| Evidence {
                         stderr: options.get("said").map(str::to_owned).into_iter().collect(),
                         ..Evidence::default()
                     }),
-                    ..Death::of(container, at)
+                    ..FailedRun::of(container, at)
                 });
             }
             ["completed", service] => {
@@ -60,8 +60,8 @@ impl Stage {
                     .get(&service)
                     .ok_or("no such service")?;
                 let known = match *known {
-                    "missing" => ImageMemory::Missing,
-                    "present" => ImageMemory::Present,
+                    "missing" => ImageState::Missing,
+                    "present" => ImageState::Present,
                     _ => return Err("missing or present".to_owned()),
                 };
                 self.memory.images.insert(image::key(&service.image), known);
@@ -75,7 +75,7 @@ impl Stage {
                 let at = moment(self.now, at);
                 self.memory
                     .refused
-                    .insert(refusal.port, Refused { at, refusal, times });
+                    .insert(refusal.port, RefusedPort { at, refusal, times });
             }
             _ => return Err("cannot be remembered".to_owned()),
         }

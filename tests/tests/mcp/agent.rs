@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use argus_tests::stage::{LIMIT, engine, text};
+use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions, binary};
 use serde_json::{Value, json};
 

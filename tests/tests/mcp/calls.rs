@@ -1,6 +1,6 @@
 //! What was called before an error is told on every surface to who asks for it, and to nobody else.
 
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, RunOptions, http};
 use serde_json::{Value, json};
 
@@ -195,7 +195,7 @@ fn with_argus_debug_every_error_tells_what_was_called_even_in_the_files() {
         env: vec![("ARGUS_DEBUG".to_owned(), "1".to_owned())],
         ..RunOptions::default()
     };
-    let argus = Controller::start(argus_tests::stage::engine(), options);
+    let argus = Controller::start(argus_tests::fixture::engine(), options);
     argus.write_spec("e2e.yaml", &spec("calls-on"));
     let status = failed(&argus, "calls-on");
     for error in errors(&status) {

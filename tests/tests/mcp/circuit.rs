@@ -1,7 +1,7 @@
 //! An agent resets a breaker that is open, and is told how it was, how it is, and what had opened it.
 
+use argus_tests::fixture::{LIMIT, engine, proxied, shop};
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{LIMIT, engine, proxied, shop};
 use serde_json::{Value, json};
 
 use crate::agent::{Over, Stage, told};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use argus_tests::binary;
-use argus_tests::stage::text;
+use argus_tests::fixture::text;
 use serde_json::Value;
 
 use crate::agent::{Over, Stage, error};

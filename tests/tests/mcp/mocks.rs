@@ -4,8 +4,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 
+use argus_tests::fixture::LIMIT;
 use argus_tests::http::{self, Events};
-use argus_tests::stage::LIMIT;
 use serde_json::{Value, json};
 
 use crate::agent::{Over, Stage, error, told};

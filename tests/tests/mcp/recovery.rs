@@ -1,6 +1,6 @@
 //! An agent that knows nothing but the tools finds out what is wrong, mends it, and goes on.
 
-use argus_tests::stage::IMAGE;
+use argus_tests::fixture::IMAGE;
 use serde_json::{Value, json};
 
 use crate::agent::{Over, Stage, error, size, told};

@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 
 use argus_crds::error::{ActionId, Code, Remedy, ToolCall};
 use argus_tests::binary;
-use argus_tests::stage::{LIMIT, shop};
+use argus_tests::fixture::{LIMIT, shop};
 use serde_json::{Value, json};
 
 use crate::agent::{Over, Stage};

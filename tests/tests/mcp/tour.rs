@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, shop};
+use argus_tests::fixture::{LIMIT, shop};
 use argus_tests::{http, wait};
 use serde_json::{Value, json};
 

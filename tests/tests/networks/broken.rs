@@ -1,11 +1,11 @@
 //! Networks that people broke: healed, and seen to be.
 
 use argus_tests::PrivateEngine;
-use argus_tests::stage::{LIMIT, incarnations};
+use argus_tests::fixture::{LIMIT, incarnations};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::stage::{BARE, controller, engine, helpers, shop, verified};
+use crate::fixture::{BARE, controller, engine, helpers, shop, verified};
 
 fn disconnect(engine: &PrivateEngine, network: &str, container: &str) {
     engine.docker_ok(&["network", "disconnect", "-f", network, container]);

@@ -1,9 +1,9 @@
 //! `argus network --verify`: a look that a person asks for, with or without a controller.
 
+use argus_tests::fixture::LIMIT;
 use argus_tests::http;
-use argus_tests::stage::LIMIT;
 
-use crate::stage::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop};
+use crate::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop};
 
 #[test]
 fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {

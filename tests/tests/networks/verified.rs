@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use argus_tests::stage::{IMAGE, LIMIT, condition, images};
+use argus_tests::fixture::{IMAGE, LIMIT, condition, images};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use serde_json::Value;
 
-use crate::stage::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
+use crate::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
 
 #[test]
 fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, condition, images, incarnations, shop, singles, text};
+use argus_tests::fixture::{LIMIT, condition, images, incarnations, shop, singles, text};
 use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use argus_tests::fixture::{LIMIT, engine, images, incarnations, proxied, running, shop, singles};
 use argus_tests::proxy::Fault;
-use argus_tests::stage::{LIMIT, engine, images, incarnations, proxied, running, shop, singles};
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
 /// Calls have 2 or 15 s here; an error that comes later than this waited for something else.

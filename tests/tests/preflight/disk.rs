@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use argus_tests::stage::{IMAGE, LIMIT, condition, images, incarnations, running, shop, text};
+use argus_tests::fixture::{IMAGE, LIMIT, condition, images, incarnations, running, shop, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
 

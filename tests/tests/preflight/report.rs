@@ -4,7 +4,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use argus_crds::schema;
-use argus_tests::stage::{IMAGE, LIMIT, engine, images, incarnations, shop};
+use argus_tests::fixture::{IMAGE, LIMIT, engine, images, incarnations, shop};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use argus_tests::stage::{LIMIT, engine, shop};
+use argus_tests::fixture::{LIMIT, engine, shop};
 use argus_tests::{Controller, RunOptions, wait};
 
 /// What was told, line by line, until one of them is `last`.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_backend::sim::Weather;
+use argus_backend::sim::FaultProfile;
 use argus_core::desired::{Condition, Desired, Image, Mount};
 use argus_core::observed::ContainerState;
 
+use crate::fixture::{Crash, Stage, is_ours};
 use crate::specs::{PULLED, depends, desired, env, plain, probe, published, resource};
-use crate::stage::{Crash, Stage, is_ours};
-use crate::{all, decoys};
+use crate::{all, foreign_objects};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -45,8 +45,8 @@ fn shop(version: &str) -> Desired {
 
 /// As it is when the work begins.
 fn before(work: Work) -> Stage {
-    let mut stage = Stage::new(1, Weather::calm());
-    decoys::plant(&mut stage);
+    let mut stage = Stage::new(1, FaultProfile::calm());
+    foreign_objects::plant(&mut stage);
     match work {
         Work::Convergence => stage.wants(shop("1")),
         Work::Replacement => {

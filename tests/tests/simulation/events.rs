@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use argus_backend::sim::{Chance, Weather};
+use argus_backend::sim::{FaultProfile, Rng};
 use argus_core::observed::ContainerState;
 
 use crate::each_seed;
+use crate::fixture::{Stage, is_ours};
 use crate::specs::{any, desired, plain};
-use crate::stage::{Stage, is_ours};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 fn there(stage: &Stage) -> Vec<(String, Option<ContainerState>, Vec<String>)> {
     let model = &stage.engine.model;
     let containers = model.containers().filter(|c| is_ours(c)).map(|c| {
-        let facts = c.facts.as_ref().unwrap();
+        let facts = c.inspect.as_ref().unwrap();
         let mut said = facts.config.environment.clone();
         said.extend(c.networks.keys().cloned());
         said.push(format!("{} of {}", facts.config.bindings.len(), c.image));
@@ -28,10 +28,10 @@ fn there(stage: &Stage) -> Vec<(String, Option<ContainerState>, Vec<String>)> {
     all
 }
 
-fn ends_the_same(test: &str, weather: Weather) {
+fn ends_the_same(test: &str, weather: FaultProfile) {
     each_seed(test, 200, |seed| {
-        let run = |weather: Weather| {
-            let mut chance = Chance::new(seed);
+        let run = |weather: FaultProfile| {
+            let mut chance = Rng::new(seed);
             let mut stage = Stage::new(seed, weather);
             stage.wants(any("one", &mut chance));
             let first = stage.run_to_rest(LIMIT);
@@ -39,45 +39,45 @@ fn ends_the_same(test: &str, weather: Weather) {
             let second = stage.run_to_rest(LIMIT);
             (first && second, there(&stage), stage.stuck())
         };
-        let (calm, other) = (run(Weather::calm()), run(weather));
+        let (calm, other) = (run(FaultProfile::calm()), run(weather));
         (!calm.0 || calm != other).then(|| format!("with all events {calm:#?}\nwith these {other:#?}"))
     });
 }
 
 #[test]
 fn with_all_events_dropped_the_end_is_the_same() {
-    let weather = Weather {
+    let weather = FaultProfile {
         lost: 100,
-        ..Weather::calm()
+        ..FaultProfile::calm()
     };
     ends_the_same("with_all_events_dropped", weather);
 }
 
 #[test]
 fn with_half_the_events_dropped_the_end_is_the_same() {
-    let weather = Weather {
+    let weather = FaultProfile {
         lost: 50,
-        ..Weather::calm()
+        ..FaultProfile::calm()
     };
     ends_the_same("with_half_the_events_dropped", weather);
 }
 
 #[test]
 fn with_every_event_repeated_the_end_is_the_same() {
-    let weather = Weather {
+    let weather = FaultProfile {
         repeated: 100,
         lag: (0, 2_000),
-        ..Weather::calm()
+        ..FaultProfile::calm()
     };
     ends_the_same("with_every_event_repeated", weather);
 }
 
 #[test]
 fn with_the_events_out_of_order_the_end_is_the_same() {
-    let weather = Weather {
+    let weather = FaultProfile {
         reordered: 100,
         lag: (0, 2_000),
-        ..Weather::calm()
+        ..FaultProfile::calm()
     };
     ends_the_same("with_the_events_out_of_order", weather);
 }
@@ -85,10 +85,10 @@ fn with_the_events_out_of_order_the_end_is_the_same() {
 #[test]
 fn with_all_events_dropped_what_went_is_back_within_twelve_seconds_of_the_list_that_shows_it() {
     each_seed("with_all_events_dropped_what_went", 200, |seed| {
-        let mut chance = Chance::new(seed);
-        let weather = Weather {
+        let mut chance = Rng::new(seed);
+        let weather = FaultProfile {
             lost: 100,
-            ..Weather::calm()
+            ..FaultProfile::calm()
         };
         let mut stage = Stage::new(seed, weather);
         stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));

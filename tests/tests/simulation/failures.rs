@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use argus_backend::sim::{Chance, Life, Weather};
-use argus_core::orders::{Hold, Lease};
-use argus_core::plan::{Act, Cause, Step, Subject, WaitingOn};
+use argus_backend::sim::{ContainerScript, FaultProfile, Rng};
+use argus_core::plan::{Action, Cause, Step, Subject, WaitingOn};
 use argus_core::time::Timestamp;
+use argus_core::user_requests::{Hold, TestLease};
 
 use crate::each_seed;
+use crate::fixture::{START, Stage};
 use crate::specs::{desired, env, plain, probe, service_name};
-use crate::stage::{START, Stage};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -20,23 +20,24 @@ fn waits(stage: &Stage, is: impl Fn(&WaitingOn) -> bool) -> bool {
 
 fn is_restart(step: &Step) -> bool {
     matches!(
-        (&step.act, &step.because),
-        (Act::StartContainer { .. }, Cause::Restart { .. })
+        (&step.action, &step.cause),
+        (Action::StartContainer { .. }, Cause::Restart { .. })
     )
 }
 
 fn stops(stage: &Stage, cause: impl Fn(&Cause) -> bool) -> usize {
-    let stops =
-        |step: &&(Timestamp, Step)| matches!(step.1.act, Act::StopContainer { .. }) && cause(&step.1.because);
+    let stops = |step: &&(Timestamp, Step)| {
+        matches!(step.1.action, Action::StopContainer { .. }) && cause(&step.1.cause)
+    };
     stage.begun.iter().filter(stops).count()
 }
 
 #[test]
 fn the_same_failure_is_halted_with_budget_left() {
     each_seed("the_same_failure_is_halted", 100, |seed| {
-        let mut chance = Chance::new(seed);
-        let mut stage = Stage::new(seed, Weather::calm());
-        let life = Life {
+        let mut chance = Rng::new(seed);
+        let mut stage = Stage::new(seed, FaultProfile::calm());
+        let life = ContainerScript {
             after: chance.millis((0, 5_000)),
             code: 1,
             times: u32::MAX,
@@ -61,8 +62,8 @@ fn the_same_failure_is_halted_with_budget_left() {
 #[test]
 fn what_cannot_be_run_is_tried_once() {
     for code in [126, 127] {
-        let mut stage = Stage::new(1, Weather::calm());
-        let life = Life {
+        let mut stage = Stage::new(1, FaultProfile::calm());
+        let life = ContainerScript {
             after: Duration::from_millis(10),
             code,
             times: u32::MAX,
@@ -77,7 +78,7 @@ fn what_cannot_be_run_is_tried_once() {
 
 #[test]
 fn thirty_services_that_fail_at_once_are_restarted_ten_a_minute() {
-    let mut stage = Stage::new(1, Weather::calm());
+    let mut stage = Stage::new(1, FaultProfile::calm());
     let names: Vec<String> = (0..30).map(|n| format!("s{n}")).collect();
     stage.wants(desired("one", names.iter().map(|name| plain("one", name))));
     assert!(stage.run_to_rest(MINUTE));
@@ -107,8 +108,8 @@ fn thirty_services_that_fail_at_once_are_restarted_ten_a_minute() {
 #[test]
 fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_up() {
     each_seed("a_service_that_stays_unhealthy", 100, |seed| {
-        let mut chance = Chance::new(seed);
-        let mut stage = Stage::new(seed, Weather::calm());
+        let mut chance = Rng::new(seed);
+        let mut stage = Stage::new(seed, FaultProfile::calm());
         let mut service = plain("one", "a");
         service.probe = Some(probe());
         stage.wants(desired("one", [service]));
@@ -123,7 +124,7 @@ fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_
         let end = stage.now + 6 * MINUTE;
         stage.run_until(end);
         let stops = stops(&stage, |cause| matches!(cause, Cause::Unhealthy { .. }));
-        let kept = &stage.brain.memory().environments[&env("one")].services[&service_name("a")];
+        let kept = &stage.brain.state().environments[&env("one")].services[&service_name("a")];
         (stops > 4 || !stage.gave_up() || kept.restarts > 3)
             .then(|| format!("{stops} stops, {} restarts: {:?}", kept.restarts, stage.stuck()))
     });
@@ -131,7 +132,7 @@ fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_
 
 #[test]
 fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_are_counted() {
-    let mut stage = Stage::new(1, Weather::calm());
+    let mut stage = Stage::new(1, FaultProfile::calm());
     let mut service = plain("one", "a");
     service.probe = Some(probe());
     stage.wants(desired("one", [service]));
@@ -145,8 +146,12 @@ fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_
         let later = stage.now + Duration::from_secs(5);
         stage.run_until(later);
     }
-    let kept = &stage.brain.memory().environments[&env("one")].services[&service_name("a")];
-    assert!(kept.flips.len() > 10, "{:?}", kept.flips);
+    let kept = &stage.brain.state().environments[&env("one")].services[&service_name("a")];
+    assert!(
+        kept.health_transitions.len() > 10,
+        "{:?}",
+        kept.health_transitions
+    );
     assert_eq!(
         kept.restarts, 0,
         "it was well again each time before its delay was over"
@@ -156,14 +161,14 @@ fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_
 #[test]
 fn a_test_that_runs_keeps_its_services_from_being_stopped() {
     each_seed("a_test_that_runs", 50, |seed| {
-        let mut chance = Chance::new(seed);
-        let mut stage = Stage::new(seed, Weather::calm());
+        let mut chance = Rng::new(seed);
+        let mut stage = Stage::new(seed, FaultProfile::calm());
         let mut service = plain("one", "a");
         service.probe = Some(probe());
         stage.wants(desired("one", [service.clone()]));
         stage.run_to_rest(MINUTE);
         let until = stage.now + chance.millis((30_000, 120_000));
-        stage.orders.begin(Lease {
+        stage.orders.begin(TestLease {
             environment: env("one"),
             case: "buy".to_owned(),
             since: stage.now,
@@ -189,8 +194,8 @@ fn a_test_that_runs_keeps_its_services_from_being_stopped() {
 #[test]
 fn what_is_held_is_left_alone_whatever_happens_to_it() {
     each_seed("what_is_held", 50, |seed| {
-        let mut chance = Chance::new(seed);
-        let mut stage = Stage::new(seed, Weather::calm());
+        let mut chance = Rng::new(seed);
+        let mut stage = Stage::new(seed, FaultProfile::calm());
         stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         stage.run_to_rest(MINUTE);
         let until = stage.now + chance.millis((10_000, 60_000));
@@ -209,7 +214,7 @@ fn what_is_held_is_left_alone_whatever_happens_to_it() {
         stage.engine.change(now, |model| model.person_removes(&all[1]));
         stage.wants(desired("one", [plain("one", "a"), plain("one", "c")]));
         stage.run_until(until - Duration::from_millis(1));
-        let changes = |(_, step): &&(Timestamp, Step)| !matches!(step.act, Act::KeepEvidence { .. });
+        let changes = |(_, step): &&(Timestamp, Step)| !matches!(step.action, Action::CollectEvidence { .. });
         let during: Vec<_> = stage.begun[before..].iter().filter(changes).cloned().collect();
         let service = Subject::Service {
             environment: env("one"),

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::sim::{Chance, Life, Model};
+use argus_backend::sim::{ContainerScript, Model, Rng};
 use argus_core::backoff::Growth;
-use argus_core::brain::Site;
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{
     Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, Port, PortPolicy,
     PortStrategy, Probe, ProbeKind, RestartPolicy, Role, Service, SpentMode,
 };
 use argus_core::ident::{EnvName, Hash, Protocol, ResourceName, ServiceName};
+use argus_core::reconcile::ControllerIdentity;
 use argus_core::time::Timestamp;
 
 pub(crate) const PRESENT: &str = "app:1";
 pub(crate) const PULLED: &str = "app:2";
 
-pub(crate) fn site() -> Site {
+pub(crate) fn site() -> ControllerIdentity {
     let publish_address = "127.0.0.1".parse().unwrap();
-    Site {
+    ControllerIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         publish_address,
@@ -43,7 +43,7 @@ pub(crate) fn resource(name: &str) -> ResourceName {
 pub(crate) fn furnish(model: &mut Model) {
     model.has_image(PRESENT);
     model.registry_has(PULLED);
-    let life = Life {
+    let life = ContainerScript {
         after: Duration::from_millis(500),
         code: 0,
         times: u32::MAX,
@@ -157,7 +157,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         ttl: None,
         hold: false,
         rollback: None,
-        breaker: Some(argus_core::memory::breaker::Settings::default()),
+        breaker: Some(argus_core::state::breaker::BreakerSettings::default()),
         secrets: argus_core::secrets::Secrets::default(),
         notes: vec![],
     };
@@ -172,7 +172,7 @@ pub(crate) fn accept(mut desired: Desired, now: Timestamp) -> Arc<Accepted> {
 }
 
 /// Some environment.
-pub(crate) fn any(name: &str, chance: &mut Chance) -> Desired {
+pub(crate) fn any(name: &str, chance: &mut Rng) -> Desired {
     let mut services: Vec<Service> = Vec::new();
     for number in 0..=chance.below(4) {
         let kind = if chance.percent(20) { "job" } else { "app" };

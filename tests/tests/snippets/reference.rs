@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::wait;
 
 use crate::fence::{self, commands};

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::{PrivateEngine, binary, wait};
 use rustix::process::{Pid, Signal, kill_process};
 

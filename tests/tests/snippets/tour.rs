@@ -11,7 +11,7 @@
 use std::fs;
 use std::time::Duration;
 
-use argus_tests::stage::LIMIT;
+use argus_tests::fixture::LIMIT;
 use argus_tests::terminal::plain;
 use argus_tests::{Terminal, wait};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use argus_tests::stage::{LIMIT, engine};
+use argus_tests::fixture::{LIMIT, engine};
 use argus_tests::{Controller, RunOptions};
 
 use crate::fence::{self, commands, root};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use argus_reconciler::history::line;
-use argus_tests::stage::{LIMIT, incarnations, text};
+use argus_reconciler::journal::checksum;
+use argus_tests::fixture::{LIMIT, incarnations, text};
 use argus_tests::{Controller, PrivateEngine, wait};
 use serde_json::Value;
 
@@ -184,9 +184,9 @@ fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
     assert!(engine.inspect("tested-app-spare").is_some(), "it runs beside");
     host.stop();
     fs::remove_file(host.shell.home.join("bin/argus")).expect("the newer program");
-    let memory = line::sealed("{\"schemaVersion\":2,\"shape\":\"another\"}");
+    let memory = checksum::with_checksum("{\"schemaVersion\":2,\"shape\":\"another\"}");
     fs::write(host.state("private/memory.json"), &memory).expect("a file");
-    let record = line::sealed(&format!(
+    let record = checksum::with_checksum(&format!(
         "{{\"v\":2,\"seq\":{},\"kind\":\"another\"}}",
         host.records() + 1
     ));

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::ident::EnvName;
-use argus_core::lease::{Lease, Note, TTL};
-use argus_core::outcome::ActError;
+use argus_core::lease::{ControllerLease, LeaseSpec, TTL};
+use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 
-use super::look::{Breach, breach, holds, is};
+use super::observer::{Violation, breach, holds, is};
 use crate::Backend;
 
 /// Writes, renews, reads and releases.
-pub(super) async fn drive<B: Backend>(backend: &B, environment: &str) -> Result<(), Breach> {
+pub(super) async fn drive<B: Backend>(backend: &B, environment: &str) -> Result<(), Violation> {
     let env = EnvName::new(environment).map_err(|bad| breach("a name", &bad))?;
-    let told = |run: &str, claims: BTreeMap<EnvName, Option<Timestamp>>| Note {
+    let told = |run: &str, claims: BTreeMap<EnvName, Option<Timestamp>>| LeaseSpec {
         controller: format!("{environment}-{run}"),
         run: format!("{environment}-{run}"),
         place: format!("{environment}-place-{run}"),
@@ -26,7 +26,7 @@ pub(super) async fn drive<B: Backend>(backend: &B, environment: &str) -> Result<
     };
     let first = told("one", [(env.clone(), None)].into());
     let written = one(&backend.renew_lease(&first).await, &first.run)?;
-    is("what is written is read", &written.note, &first)?;
+    is("what is written is read", &written.spec, &first)?;
     is(
         "a claim is as old as its lease",
         &written.claims(&env),
@@ -72,14 +72,18 @@ pub(super) async fn drive<B: Backend>(backend: &B, environment: &str) -> Result<
     Ok(())
 }
 
-fn one(came: &Result<Vec<Lease>, ActError>, run: &str) -> Result<Lease, Breach> {
+fn one(came: &Result<Vec<ControllerLease>, ActionError>, run: &str) -> Result<ControllerLease, Violation> {
     find(came, run, 1)?.ok_or_else(|| breach("a lease", &run))
 }
 
 /// The only lease of a run, where one is expected.
-fn find(came: &Result<Vec<Lease>, ActError>, run: &str, expected: usize) -> Result<Option<Lease>, Breach> {
+fn find(
+    came: &Result<Vec<ControllerLease>, ActionError>,
+    run: &str,
+    expected: usize,
+) -> Result<Option<ControllerLease>, Violation> {
     let all = came.as_ref().map_err(|error| breach("leases", error))?;
-    let mut of_it = all.iter().filter(|lease| lease.note.run == run);
+    let mut of_it = all.iter().filter(|lease| lease.spec.run == run);
     let found = of_it.next();
     let number = usize::from(found.is_some()) + of_it.count();
     holds(&format!("{expected} leases of `{run}`"), all, number == expected)?;

@@ -5,20 +5,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use argus_core::connectivity::{Aim, Seen};
+use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
-use argus_core::lease::{Lease, Note};
-use argus_core::observed::Sighting;
-use argus_core::outcome::{ActError, Done};
-use argus_core::plan::Act;
-use argus_core::preflight::{self, Fact, Ground};
+use argus_core::lease::{ControllerLease, LeaseSpec};
+use argus_core::observed::WatchEvent;
+use argus_core::outcome::{ActionError, Done};
+use argus_core::plan::Action;
+use argus_core::preflight::{self, HostFacts, Observation};
 use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::sync::Notify;
 
-use super::{Engine, Happening, Ticket};
-use crate::{About, Backend, ExecResult, LogLine, LogQuery, Progress};
+use super::{CallId, Engine, SimEvent};
+use crate::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 
 /// However soon something happens, others get a chance before.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -37,8 +37,8 @@ struct Shared {
 
 struct State {
     engine: Engine,
-    seen: Vec<Sighting>,
-    answers: BTreeMap<Ticket, Result<Done, ActError>>,
+    seen: Vec<WatchEvent>,
+    answers: BTreeMap<CallId, Result<Done, ActionError>>,
 }
 
 impl fmt::Debug for Sim {
@@ -81,8 +81,8 @@ impl Shared {
         let mut state = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         for happening in state.engine.until(now) {
             match happening {
-                Happening::Seen(seen) => state.seen.push(seen),
-                Happening::Answered(ticket, answer) => drop(state.answers.insert(ticket, answer)),
+                SimEvent::Observed(seen) => state.seen.push(seen),
+                SimEvent::Returned(ticket, answer) => drop(state.answers.insert(ticket, answer)),
             }
         }
         (state, now)
@@ -116,8 +116,8 @@ impl Shared {
 }
 
 impl Backend for Sim {
-    fn watch(&self) -> BoxStream<'static, Sighting> {
-        self.with(Engine::open_eyes);
+    fn watch(&self) -> BoxStream<'static, WatchEvent> {
+        self.with(Engine::start_watch);
         let shared = self.shared.clone();
         let sights = futures::stream::unfold(shared, |shared| async move {
             let seen = shared
@@ -128,63 +128,67 @@ impl Backend for Sim {
         sights.flatten().boxed()
     }
 
-    fn look_again(&self) {
-        self.with(Engine::look_again);
+    fn request_relist(&self) {
+        self.with(Engine::request_relist);
     }
 
     fn reconnect(&self) {}
 
-    async fn act(&self, act: &Act, _progress: &dyn Progress) -> Result<Done, ActError> {
-        let ticket = self.with(|engine, now| engine.begin(act, now));
+    async fn execute(&self, execute: &Action, _progress: &dyn Progress) -> Result<Done, ActionError> {
+        let ticket = self.with(|engine, now| engine.begin(execute, now));
         self.shared.wait(|state| state.answers.remove(&ticket)).await
     }
 
-    fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActError>> {
+    fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
         futures::stream::empty().boxed()
     }
 
-    async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActError> {
+    async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActionError> {
         Ok(ExecResult {
             exit_code: 0,
             output: String::new(),
         })
     }
 
-    async fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
-        self.with(|engine, _| engine.model.look_from(source, aims))
+    async fn check_links(
+        &self,
+        source: &ContainerId,
+        aims: &[Target],
+    ) -> Result<Vec<TargetResult>, ActionError> {
+        self.with(|engine, _| engine.model.check_links(source, aims))
     }
 
-    async fn leases(&self) -> Result<Vec<Lease>, ActError> {
+    async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {
         self.with(Engine::leases)
     }
 
-    async fn renew_lease(&self, note: &Note) -> Result<Vec<Lease>, ActError> {
+    async fn renew_lease(&self, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
         self.with(|engine, now| engine.renew_lease(note, now))
     }
 
-    async fn release_lease(&self, run: &str) -> Result<(), ActError> {
+    async fn release_lease(&self, run: &str) -> Result<(), ActionError> {
         self.with(|engine, now| engine.release_lease(run, now))
     }
 
-    async fn survey(&self) -> Ground {
-        Ground {
-            engine: Fact::Known(preflight::Engine {
+    async fn host_facts(&self) -> HostFacts {
+        HostFacts {
+            engine: Observation::Known(preflight::Engine {
                 endpoint: "memory".to_owned(),
                 api_version: "1.41".to_owned(),
                 ..preflight::Engine::default()
             }),
-            disk: Fact::Nothing("it has no disk".to_owned()),
-            networks: Fact::Nothing("its networks cost nothing".to_owned()),
+            disk: Observation::NotApplicable("it has no disk".to_owned()),
+            networks: Observation::NotApplicable("its networks cost nothing".to_owned()),
         }
     }
 
-    async fn about(&self) -> Result<About, ActError> {
+    async fn info(&self) -> Result<EngineInfo, ActionError> {
         let text = str::to_owned;
-        Ok(About {
+        Ok(EngineInfo {
             version: text("0.0"),
             api_version: text("0.0"),
             endpoint: text("memory"),
-            ..About::default()
+            ..EngineInfo::default()
         })
     }
 }

@@ -4,50 +4,50 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::ident::{ContainerId, HostPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
-use argus_core::memory::expectation::is_up;
-use argus_core::observed::{Attachment, Container, ContainerState, Facts, ObjectId};
-use argus_core::outcome::{ActError, Done, Evidence, PortOwner, PortRefusal};
-use argus_core::plan::{Act, ContainerSpec};
+use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
+use argus_core::outcome::{ActionError, Done, Evidence, PortOwner, PortRefusal};
+use argus_core::plan::{Action, ContainerSpec};
+use argus_core::state::expectation::is_up;
 use argus_core::time::Timestamp;
 
-use super::model::{Call, Kept, Model};
+use super::model::{Call, Model, StoredEvidence};
 
 mod network;
 
-type Came = Result<Done, ActError>;
+type CallResult = Result<Done, ActionError>;
 
 impl Model {
     /// Carries out one act.
     ///
     /// # Errors
     /// As an engine and the backend before it would refuse it.
-    pub fn act(&mut self, act: &Act, now: Timestamp) -> Came {
+    pub fn act(&mut self, act: &Action, now: Timestamp) -> CallResult {
         self.pass(now);
         let before = self.changes.len();
         let came = match act {
-            Act::CreateNetwork { name, labels } => self.create_network(name, labels),
-            Act::RemoveNetwork { id, .. } => self.remove_network(act, id),
-            Act::CreateVolume { name, labels } => self.create_volume(name, labels),
-            Act::RemoveVolume { name } => self.remove_volume(act, name),
-            Act::PullImage { reference } => self.pull(reference),
-            Act::BuildImage(build) => {
+            Action::CreateNetwork { name, labels } => self.create_network(name, labels),
+            Action::RemoveNetwork { id, .. } => self.remove_network(act, id),
+            Action::CreateVolume { name, labels } => self.create_volume(name, labels),
+            Action::RemoveVolume { name } => self.remove_volume(act, name),
+            Action::PullImage { reference } => self.pull(reference),
+            Action::BuildImage(build) => {
                 self.images.insert(build.tag.clone(), build.digest.to_string());
                 Ok(Done::Ok)
             }
-            Act::CreateContainer { name, spec } => self.create(name, spec),
-            Act::StartContainer { id } => self.own(act, id).and_then(|()| self.start(id)),
-            Act::StopContainer { id, .. } => match self.own(act, id) {
-                Err(ActError::Gone) => Ok(Done::Ok),
+            Action::CreateContainer { name, spec } => self.create(name, spec),
+            Action::StartContainer { id } => self.own(act, id).and_then(|()| self.start(id)),
+            Action::StopContainer { id, .. } => match self.own(act, id) {
+                Err(ActionError::Gone) => Ok(Done::Ok),
                 Err(other) => Err(other),
                 Ok(()) => {
                     self.end(id, now, 143);
                     Ok(Done::Ok)
                 }
             },
-            Act::UnpauseContainer { id } => self.own(act, id).map(|()| self.unpause(id)),
-            Act::RenameContainer { id, to } => self.own(act, id).and_then(|()| self.rename(id, to)),
-            Act::RemoveContainer { id, .. } => match self.own(act, id) {
-                Err(ActError::Gone) => Ok(Done::Ok),
+            Action::UnpauseContainer { id } => self.own(act, id).map(|()| self.unpause(id)),
+            Action::RenameContainer { id, to } => self.own(act, id).and_then(|()| self.rename(id, to)),
+            Action::RemoveContainer { id, .. } => match self.own(act, id) {
+                Err(ActionError::Gone) => Ok(Done::Ok),
                 Err(other) => Err(other),
                 Ok(()) => {
                     self.containers.remove(id);
@@ -55,19 +55,19 @@ impl Model {
                     Ok(Done::Ok)
                 }
             },
-            Act::KeepEvidence { id, .. } => self.evidence(id),
-            Act::PlaceFile { id, file } => self.own(act, id).map(|()| {
+            Action::CollectEvidence { id, .. } => self.evidence(id),
+            Action::CopyFile { id, file } => self.own(act, id).map(|()| {
                 self.files.insert(id.clone(), file.clone());
                 Done::Ok
             }),
-            Act::ConnectNetwork {
+            Action::ConnectNetwork {
                 network,
                 container,
                 aliases,
             } => self.connect(act, network, container, aliases),
-            Act::DisconnectNetwork { network, container } => self.disconnect(act, network, container),
+            Action::DisconnectNetwork { network, container } => self.disconnect(act, network, container),
         };
-        let image = matches!(act, Act::PullImage { .. } | Act::BuildImage(_)) && came.is_ok();
+        let image = matches!(act, Action::PullImage { .. } | Action::BuildImage(_)) && came.is_ok();
         let changed = image || self.changes.len() > before;
         self.calls.push(Call {
             at: now,
@@ -78,8 +78,8 @@ impl Model {
     }
 
     /// What a run left: how it ended is all that it wrote.
-    fn evidence(&self, id: &ContainerId) -> Came {
-        let kept = self.containers.get(id).ok_or(ActError::Gone)?;
+    fn evidence(&self, id: &ContainerId) -> CallResult {
+        let kept = self.containers.get(id).ok_or(ActionError::Gone)?;
         let line = format!("ended with {}", kept.code);
         Ok(Done::Evidence(Box::new(Evidence {
             stderr: if self.talkative { vec![line] } else { Vec::new() },
@@ -93,12 +93,15 @@ impl Model {
     }
 
     /// The look at the labels before a change.
-    fn own(&mut self, act: &Act, id: &ContainerId) -> Result<(), ActError> {
+    fn own(&mut self, act: &Action, id: &ContainerId) -> Result<(), ActionError> {
         self.trespass(act, &ObjectId::Container(id.clone()));
-        let kept = self.containers.get(id).ok_or(ActError::Gone)?;
+        let kept = self.containers.get(id).ok_or(ActionError::Gone)?;
         match kept.container.owner() {
             Some(_) => Ok(()),
-            None => Err(ActError::NotOurs(format!("container `{}`", kept.container.name))),
+            None => Err(ActionError::NotOurs(format!(
+                "container `{}`",
+                kept.container.name
+            ))),
         }
     }
 
@@ -106,10 +109,10 @@ impl Model {
         self.containers().find(|container| container.name == name)
     }
 
-    fn create(&mut self, name: &ResourceName, spec: &ContainerSpec) -> Came {
+    fn create(&mut self, name: &ResourceName, spec: &ContainerSpec) -> CallResult {
         match self.images.get(&spec.image) {
             Some(digest) if spec.build.is_empty() || *digest == spec.build => {}
-            _ => return Err(ActError::ImageMissing),
+            _ => return Err(ActionError::ImageMissing),
         }
         if let Some(held) = self.named(name.as_str()) {
             let same = |key: &str| held.labels.get(key) == spec.labels.get(key);
@@ -118,17 +121,17 @@ impl Model {
                     .into_iter()
                     .all(same);
             return match held.state {
-                ContainerState::Removing | ContainerState::Dead if ours => Err(ActError::Busy(
+                ContainerState::Removing | ContainerState::Dead if ours => Err(ActionError::Busy(
                     "the container of an earlier try is being removed".to_owned(),
                 )),
                 _ if ours => Ok(Done::Container(held.id.clone())),
-                _ => Err(ActError::NameTaken {
+                _ => Err(ActionError::NameTaken {
                     holder: format!("`{}`", held.name),
                 }),
             };
         }
         let id = ContainerId::new(format!("c{}", self.fresh()))
-            .map_err(|bad| ActError::Unknown(bad.to_string()))?;
+            .map_err(|bad| ActionError::Unknown(bad.to_string()))?;
         let at = Attachment {
             network: None,
             aliases: spec.aliases.clone(),
@@ -142,13 +145,13 @@ impl Model {
             state: ContainerState::Created,
             created_at: self.stamp(self.now),
             networks: BTreeMap::from([(spec.network.to_string(), at)]),
-            facts: Some(facts_of(spec)),
+            inspect: Some(facts_of(spec)),
             stopped_by_other: None,
             oom_at: None,
         };
         self.containers.insert(
             id.clone(),
-            Kept {
+            StoredEvidence {
                 container,
                 ends_at: None,
                 code: 0,
@@ -158,21 +161,21 @@ impl Model {
         Ok(Done::Container(id))
     }
 
-    pub(super) fn start(&mut self, id: &ContainerId) -> Came {
+    pub(super) fn start(&mut self, id: &ContainerId) -> CallResult {
         let container = self
             .containers
             .get(id)
             .map(|kept| kept.container.clone())
-            .ok_or(ActError::Gone)?;
+            .ok_or(ActionError::Gone)?;
         match container.state {
             ContainerState::Running | ContainerState::Restarting => return Ok(Done::Ok),
             ContainerState::Paused => {
-                return Err(ActError::Rejected(
+                return Err(ActionError::Rejected(
                     "cannot start a paused container, try unpause instead".to_owned(),
                 ));
             }
             ContainerState::Removing | ContainerState::Dead => {
-                return Err(ActError::Busy(
+                return Err(ActionError::Busy(
                     "container is marked for removal and cannot be started".to_owned(),
                 ));
             }
@@ -185,19 +188,19 @@ impl Model {
                 None => self.networks.values().find(|network| network.name == *name),
             };
             let Some(known) = known else {
-                return Err(self.failed(id, ActError::NetworkGone(format!("network {name} not found"))));
+                return Err(self.failed(id, ActionError::NetworkGone(format!("network {name} not found"))));
             };
             at.network = Some(known.id.clone());
         }
         if let Some(refusal) = self.refusal(&container) {
-            return Err(self.failed(id, ActError::PortTaken(Box::new(refusal))));
+            return Err(self.failed(id, ActionError::PortTaken(Box::new(refusal))));
         }
         let now = self.stamp(self.now);
         if let Some(kept) = self.containers.get_mut(id) {
             kept.container.state = ContainerState::Running;
             kept.container.networks = networks;
             kept.container.stopped_by_other = None;
-            if let Some(facts) = &mut kept.container.facts {
+            if let Some(facts) = &mut kept.container.inspect {
                 facts.started_at = Some(now);
                 facts.exit_code = 0;
                 facts.error = String::new();
@@ -209,11 +212,11 @@ impl Model {
     }
 
     /// A start that fails leaves the state as it is, and a note.
-    fn failed(&mut self, id: &ContainerId, error: ActError) -> ActError {
+    fn failed(&mut self, id: &ContainerId, error: ActionError) -> ActionError {
         if let Some(facts) = self
             .containers
             .get_mut(id)
-            .and_then(|kept| kept.container.facts.as_mut())
+            .and_then(|kept| kept.container.inspect.as_mut())
         {
             facts.exit_code = 128;
             facts.error = error.to_string();
@@ -224,7 +227,7 @@ impl Model {
 
     fn refusal(&self, container: &Container) -> Option<PortRefusal> {
         let bound = |container: &Container| {
-            let facts = container.facts.as_ref();
+            let facts = container.inspect.as_ref();
             facts
                 .map(|facts| {
                     facts
@@ -252,7 +255,7 @@ impl Model {
     }
 
     pub(super) fn unpause(&mut self, id: &ContainerId) -> Done {
-        let paused = |kept: &&mut Kept| kept.container.state == ContainerState::Paused;
+        let paused = |kept: &&mut StoredEvidence| kept.container.state == ContainerState::Paused;
         if let Some(kept) = self.containers.get_mut(id).filter(paused) {
             kept.container.state = ContainerState::Running;
             self.changed(&ObjectId::Container(id.clone()));
@@ -260,11 +263,11 @@ impl Model {
         Done::Ok
     }
 
-    fn rename(&mut self, id: &ContainerId, to: &ResourceName) -> Came {
+    fn rename(&mut self, id: &ContainerId, to: &ResourceName) -> CallResult {
         match self.named(to.as_str()) {
             Some(held) if held.id == *id => return Ok(Done::Ok),
             Some(held) => {
-                return Err(ActError::NameTaken {
+                return Err(ActionError::NameTaken {
                     holder: format!("`{}`", held.name),
                 });
             }
@@ -277,9 +280,9 @@ impl Model {
         Ok(Done::Ok)
     }
 
-    fn pull(&mut self, reference: &str) -> Came {
+    fn pull(&mut self, reference: &str) -> CallResult {
         if !self.registry.contains(reference) {
-            return Err(ActError::ImageNotFound(format!(
+            return Err(ActionError::ImageNotFound(format!(
                 "manifest for {reference} not found"
             )));
         }
@@ -288,8 +291,8 @@ impl Model {
     }
 }
 
-fn facts_of(spec: &ContainerSpec) -> Facts {
-    Facts {
+fn facts_of(spec: &ContainerSpec) -> InspectInfo {
+    InspectInfo {
         started_at: None,
         finished_at: None,
         exit_code: 0,

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use argus_core::outcome::ActError;
+use argus_core::outcome::ActionError;
 
-use super::chance::Chance;
+use super::rng::Rng;
 
 /// After this a call without an answer is given up.
 const DEADLINE_MS: (u64, u64) = (2_000, 10_000);
 
 /// How bad it is, in per cent of the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Weather {
+pub struct FaultProfile {
     /// Calls that go wrong in one of the ways of [`Fault`].
     pub calls: u64,
     /// Sights of events that never come.
@@ -30,7 +30,7 @@ pub struct Weather {
     pub list: (u64, u64),
 }
 
-impl Weather {
+impl FaultProfile {
     /// Nothing goes wrong, everything takes a little time.
     pub fn calm() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Weather {
     }
 
     /// Some weather for a seed, from calm to very bad.
-    pub fn of(chance: &mut Chance) -> Self {
+    pub fn of(chance: &mut Rng) -> Self {
         let worst = chance.below(4) * 10;
         let slow = [20, 200, 1_500, 6_000][usize::try_from(chance.below(4)).unwrap_or(0)];
         Self {
@@ -64,35 +64,37 @@ pub enum Fault {
     /// Nothing: it is done, and the answer says so.
     None,
     /// It fails before anything is done, and the answer says so.
-    Before(ActError),
+    Before(ActionError),
     /// It is done, and the answer is lost, cut off, or that of somebody in between.
-    AnswerLost(ActError),
+    ReplyLost(ActionError),
     /// It is not done, and there is no answer until the deadline.
     Hangs(Duration),
     /// It is done at once, and there is no answer until the deadline.
-    DoneAndHangs(Duration),
+    AppliedAndHangs(Duration),
     /// There is no answer until the deadline, and it is done so long after that.
-    DoneLate(Duration, Duration),
+    AppliedLate(Duration, Duration),
 }
 
 impl Fault {
     /// What happens to the next call.
-    pub fn of(weather: &Weather, chance: &mut Chance) -> Self {
+    pub fn of(weather: &FaultProfile, chance: &mut Rng) -> Self {
         if !chance.percent(weather.calls) {
             return Self::None;
         }
         let deadline = chance.millis(DEADLINE_MS);
-        let reset = || ActError::ConnectionLost("reset by peer".to_owned());
+        let reset = || ActionError::ConnectionLost("reset by peer".to_owned());
         match chance.below(9) {
-            0 => Self::Before(ActError::Unreachable("connection refused".to_owned())),
-            1 => Self::Before(ActError::Engine("containerd.sock: connection refused".to_owned())),
+            0 => Self::Before(ActionError::Unreachable("connection refused".to_owned())),
+            1 => Self::Before(ActionError::Engine(
+                "containerd.sock: connection refused".to_owned(),
+            )),
             2 => Self::Before(reset()),
-            3 => Self::AnswerLost(reset()),
-            4 => Self::AnswerLost(ActError::Unknown("the answer ends in the middle".to_owned())),
-            5 => Self::AnswerLost(ActError::Engine("504: gateway timeout".to_owned())),
+            3 => Self::ReplyLost(reset()),
+            4 => Self::ReplyLost(ActionError::Unknown("the answer ends in the middle".to_owned())),
+            5 => Self::ReplyLost(ActionError::Engine("504: gateway timeout".to_owned())),
             6 => Self::Hangs(deadline),
-            7 => Self::DoneAndHangs(deadline),
-            _ => Self::DoneLate(deadline, chance.millis((0, 15_000))),
+            7 => Self::AppliedAndHangs(deadline),
+            _ => Self::AppliedLate(deadline, chance.millis((0, 15_000))),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use argus_core::lease::{Lease, Note};
-use argus_core::outcome::ActError;
+use argus_core::lease::{ControllerLease, LeaseSpec};
+use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 
 use super::Engine;
@@ -17,7 +17,7 @@ impl Engine {
     ///
     /// # Errors
     /// As the weather is.
-    pub fn leases(&mut self, now: Timestamp) -> Result<Vec<Lease>, ActError> {
+    pub fn leases(&mut self, now: Timestamp) -> Result<Vec<ControllerLease>, ActionError> {
         self.pass(now);
         match self.fault()? {
             Some(error) => Err(error),
@@ -29,7 +29,11 @@ impl Engine {
     ///
     /// # Errors
     /// As the weather is; it may be written all the same.
-    pub fn renew_lease(&mut self, note: &Note, now: Timestamp) -> Result<Vec<Lease>, ActError> {
+    pub fn renew_lease(
+        &mut self,
+        note: &LeaseSpec,
+        now: Timestamp,
+    ) -> Result<Vec<ControllerLease>, ActionError> {
         self.pass(now);
         let lost = self.fault()?;
         self.model.write_lease(note, now);
@@ -43,24 +47,24 @@ impl Engine {
     ///
     /// # Errors
     /// As the weather is.
-    pub fn release_lease(&mut self, run: &str, now: Timestamp) -> Result<(), ActError> {
+    pub fn release_lease(&mut self, run: &str, now: Timestamp) -> Result<(), ActionError> {
         self.pass(now);
         let lost = self.fault()?;
-        self.model.leases.retain(|_, lease| lease.note.run != run);
+        self.model.leases.retain(|_, lease| lease.spec.run != run);
         lost.map_or(Ok(()), Err)
     }
 
     /// `Err`: nothing is done. `Ok(Some)`: it is done, and nobody is told.
-    fn fault(&mut self) -> Result<Option<ActError>, ActError> {
+    fn fault(&mut self) -> Result<Option<ActionError>, ActionError> {
         if self.down {
-            return Err(ActError::Unreachable("connection refused".to_owned()));
+            return Err(ActionError::Unreachable("connection refused".to_owned()));
         }
-        match Fault::of(&self.weather, &mut self.chance) {
+        match Fault::of(&self.faults, &mut self.rng) {
             Fault::None => Ok(None),
             Fault::Before(error) => Err(error),
-            Fault::Hangs(_) => Err(ActError::Unknown("no answer".to_owned())),
-            Fault::AnswerLost(_) | Fault::DoneAndHangs(_) | Fault::DoneLate(..) => {
-                Ok(Some(ActError::Unknown("no answer".to_owned())))
+            Fault::Hangs(_) => Err(ActionError::Unknown("no answer".to_owned())),
+            Fault::ReplyLost(_) | Fault::AppliedAndHangs(_) | Fault::AppliedLate(..) => {
+                Ok(Some(ActionError::Unknown("no answer".to_owned())))
             }
         }
     }
@@ -68,20 +72,20 @@ impl Engine {
 
 impl super::Model {
     /// A lease as its holder would write it.
-    pub fn write_lease(&mut self, note: &Note, now: Timestamp) {
+    pub fn write_lease(&mut self, note: &LeaseSpec, now: Timestamp) {
         self.made += 1;
         let name = format!("argus-lease-{}-{:012}", note.run, self.made);
         // An engine dates its volumes to the second.
         let made_at = Timestamp(now.0 - now.0.rem_euclid(1000));
-        let lease = Lease {
+        let lease = ControllerLease {
             name: name.clone(),
-            note: note.clone(),
+            spec: note.clone(),
             made_at,
             renewed_at: made_at,
         };
         self.leases.retain(|_, old| {
-            let dead: Duration = old.note.ttl * SWEPT_AFTER;
-            old.note.run != note.run && old.note.place != note.place && now.since(old.made_at) < dead
+            let dead: Duration = old.spec.ttl * SWEPT_AFTER;
+            old.spec.run != note.run && old.spec.place != note.place && now.since(old.made_at) < dead
         });
         self.leases.insert(name, lease);
     }

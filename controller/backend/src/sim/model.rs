@@ -7,14 +7,14 @@ use std::time::Duration;
 use argus_core::desired::File;
 use argus_core::ident::{ContainerId, HostPort, NetworkId};
 use argus_core::labels;
-use argus_core::lease::Lease;
-use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Sighting, Volume};
-use argus_core::plan::Act;
+use argus_core::lease::ControllerLease;
+use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Volume, WatchEvent};
+use argus_core::plan::Action;
 use argus_core::time::Timestamp;
 
 /// How the processes of one service end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
+pub struct ContainerScript {
     /// So long after each start.
     pub after: Duration,
     /// With this exit code.
@@ -29,7 +29,7 @@ pub struct Call {
     /// When.
     pub at: Timestamp,
     /// What.
-    pub act: Act,
+    pub act: Action,
     /// It changed something; otherwise it found it done, or was refused.
     pub changed: bool,
 }
@@ -39,10 +39,10 @@ pub struct Call {
 pub struct Model {
     pub(super) now: Timestamp,
     pub(super) made: u64,
-    pub(super) containers: BTreeMap<ContainerId, Kept>,
+    pub(super) containers: BTreeMap<ContainerId, StoredEvidence>,
     pub(super) networks: BTreeMap<NetworkId, Network>,
     pub(super) volumes: BTreeMap<String, Volume>,
-    pub(super) leases: BTreeMap<String, Lease>,
+    pub(super) leases: BTreeMap<String, ControllerLease>,
     /// What was put into containers.
     pub(super) files: BTreeMap<ContainerId, File>,
     /// Present images by reference, with the digest of their build.
@@ -55,17 +55,17 @@ pub struct Model {
     pub(super) talkative: bool,
     pub(super) foreign: BTreeSet<ObjectId>,
     pub(super) calls: Vec<Call>,
-    pub(super) changes: Vec<Sighting>,
+    pub(super) changes: Vec<WatchEvent>,
     trespasses: Vec<String>,
     /// How far the engine's clock is behind, in milliseconds.
     behind: i64,
-    lives: BTreeMap<String, Life>,
+    lives: BTreeMap<String, ContainerScript>,
     runs: BTreeMap<String, u32>,
 }
 
 /// A container with what an inspect does not show.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct StoredEvidence {
     pub(super) container: Container,
     pub(super) ends_at: Option<Timestamp>,
     pub(super) code: i64,
@@ -88,7 +88,7 @@ impl Model {
     }
 
     /// How the processes of `ENVIRONMENT/SERVICE` end; without this they do not.
-    pub fn live(&mut self, service: &str, life: Life) {
+    pub fn live(&mut self, service: &str, life: ContainerScript) {
         self.lives.insert(service.to_owned(), life);
     }
 
@@ -121,7 +121,7 @@ impl Model {
                 let container = Container::clone(&container);
                 self.containers.insert(
                     id.clone(),
-                    Kept {
+                    StoredEvidence {
                         container,
                         ends_at: None,
                         code: 0,
@@ -218,7 +218,7 @@ impl Model {
     }
 
     /// An object as a look would show it now; gone when it does not carry our label.
-    pub fn look(&self, id: &ObjectId) -> Sighting {
+    pub fn look(&self, id: &ObjectId) -> WatchEvent {
         let object = match id {
             ObjectId::Container(id) => {
                 let kept = self.containers.get(id);
@@ -241,23 +241,23 @@ impl Model {
             };
             labels.get(labels::MANAGED).is_some_and(|word| word == "true")
         });
-        managed.map_or_else(|| Sighting::Gone(id.clone()), Sighting::Saw)
+        managed.map_or_else(|| WatchEvent::Delete(id.clone()), WatchEvent::Apply)
     }
 
     /// Everything that carries our label, as a list shows it.
-    pub fn list(&self) -> Vec<Sighting> {
+    pub fn list(&self) -> Vec<WatchEvent> {
         let containers = self.containers.keys().cloned().map(ObjectId::Container);
         let networks = self.networks.keys().cloned().map(ObjectId::Network);
         let volumes = self.volumes.keys().cloned().map(ObjectId::Volume);
         let all = containers.chain(networks).chain(volumes);
         all.map(|id| self.look(&id))
-            .filter(|seen| matches!(seen, Sighting::Saw(_)))
+            .filter(|seen| matches!(seen, WatchEvent::Apply(_)))
             .collect()
     }
 
     /// Containers with an endpoint on a network.
     pub(super) fn attached(&self, id: &NetworkId) -> impl Iterator<Item = &ContainerId> {
-        let on = move |kept: &Kept| {
+        let on = move |kept: &StoredEvidence| {
             kept.container
                 .networks
                 .values()
@@ -274,7 +274,7 @@ impl Model {
         self.changes.push(seen);
     }
 
-    pub(super) fn trespass(&mut self, act: &Act, id: &ObjectId) {
+    pub(super) fn trespass(&mut self, act: &Action, id: &ObjectId) {
         if self.foreign.contains(id) {
             self.trespasses.push(format!("{} of {id:?}", act.verb()));
         }
@@ -305,11 +305,11 @@ impl Model {
         };
         kept.ends_at = None;
         let shown = Timestamp(at.0 - self.behind);
-        if !argus_core::memory::expectation::is_up(kept.container.state) {
+        if !argus_core::state::expectation::is_up(kept.container.state) {
             return;
         }
         kept.container.state = ContainerState::Exited;
-        if let Some(facts) = &mut kept.container.facts {
+        if let Some(facts) = &mut kept.container.inspect {
             facts.finished_at = Some(shown);
             facts.exit_code = code;
         }

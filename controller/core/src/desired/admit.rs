@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use argus_crds::{Complaint, E2eSpec, VolumeDeletion};
+use argus_crds::{Diagnostic, E2eSpec, VolumeDeletion};
 
 use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::identity::{Identity, shown};
 use crate::desired::peers::{Peer, Peers};
 use crate::desired::{
-    Criticality, Desired, Mount, Service, claims, confinement, container, mock, needs, notes, settings,
+    Criticality, Desired, Mount, Service, confinement, container, duplicates, ignored, mock, needs, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::secrets::Secrets;
@@ -23,7 +23,7 @@ const MOST_SERVICES: usize = 500;
 /// `now` and `uuid` are drawn once for each content of a file and kept with it: the same content then has the same
 /// revision at every read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SpecSite {
+pub struct SpecContext {
     /// Absolute path of the folder that the file lies in.
     pub directory: String,
     /// What `{{env.NAME}}` may read: the `.env` beside the file, and what the controller was allowed to pass.
@@ -49,36 +49,36 @@ pub struct Admission {
     /// What the environment shall be, unless a complaint refuses the file.
     pub desired: Option<Desired>,
     /// Everything that is wrong with it, in the order of the format.
-    pub complaints: Vec<Complaint>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Admits a file: checks everything that it says together, settles every default, resolves what can be resolved now.
 ///
 /// Total and pure: the same file at the same site has the same outcome, and no file makes it panic.
-pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
+pub fn admit(written: &E2eSpec, site: &SpecContext) -> Admission {
     let mut complaints = Vec::new();
     let to = &mut complaints;
     let identity = Identity::of(written, to);
     // The rest is looked at under any name, so that a bad one is not the only complaint.
     let known = identity.is_some();
-    let Some(identity) = identity.or_else(stand_in) else {
+    let Some(identity) = identity.or_else(substitute) else {
         return Admission {
             desired: None,
-            complaints,
+            diagnostics: complaints,
         };
     };
     let network = identity.network(written.network.name.as_deref(), to);
     let ports = settings::ports(written, to);
     let peers = gather(written, to);
     let services = services(written, &identity, site, &peers, to);
-    claims::look(&services, ports.strategy, to);
+    duplicates::check(&services, ports.strategy, to);
     needs::circles(&services, to);
     let restart = settings::restart(written, to);
     let breaker = settings::breaker(written, to);
     let confinement = confinement::of(&written.argus.policy, to);
     let ttl = ttl(written, to);
     let secrets = Secrets::read_by(written, &site.env_vars);
-    let refused = complaints.iter().any(Complaint::is_error);
+    let refused = complaints.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| known && !refused).map(|network| {
         let mut desired = Desired {
             env: identity.env,
@@ -109,44 +109,44 @@ pub fn admit(written: &E2eSpec, site: &SpecSite) -> Admission {
             },
             secrets: secrets.clone(),
             clean_orphans: written.resilience.preflight.clean_orphans,
-            notes: notes::of(written),
+            notes: ignored::of(written),
         };
         desired.revision = revision_of(&desired);
         desired
     });
     Admission {
         desired,
-        complaints: complaints
+        diagnostics: complaints
             .into_iter()
-            .map(|complaint| secrets.redacted_complaint(complaint))
+            .map(|complaint| secrets.redacted_diagnostic(complaint))
             .collect(),
     }
 }
 
 /// How long the environment lives; none at all is a mistake and no wish.
-fn ttl(written: &E2eSpec, to: &mut Vec<Complaint>) -> Option<Duration> {
+fn ttl(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<Duration> {
     let ttl = written.argus.ttl?.get();
     if ttl.is_zero() {
         let message = "`ttl` is zero, so that nothing would ever be made";
-        to.push(Complaint::error("argus.ttl", message).hint("write a time as in `2h`, or leave it out"));
+        to.push(Diagnostic::error("argus.ttl", message).hint("write a time as in `2h`, or leave it out"));
     }
     Some(ttl)
 }
 
-fn stand_in() -> Option<Identity> {
+fn substitute() -> Option<Identity> {
     EnvName::new("unnamed")
         .ok()
         .map(|env| Identity { env, namespace: None })
 }
 
 /// What the services may know about each other; complains about ports, and about names that are taken twice.
-fn gather(written: &E2eSpec, to: &mut Vec<Complaint>) -> Peers {
+fn gather(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Peers {
     let mut peers = Peers::default();
     let declared = written.declared();
     let running = declared.len() + written.mocks.len();
     if running > MOST_SERVICES {
         let message = format!("the file has {running} services and mocks, and {MOST_SERVICES} is the most");
-        to.push(Complaint::error("services", message).hint("split it into several environments"));
+        to.push(Diagnostic::error("services", message).hint("split it into several environments"));
     }
     for declared in &declared {
         let container = declared.service.container.as_ref();
@@ -160,7 +160,7 @@ fn gather(written: &E2eSpec, to: &mut Vec<Complaint>) -> Peers {
             },
         ) {
             let message = format!("there are two services called `{}`", shown(declared.name));
-            to.push(Complaint::error(format!("{}.name", declared.path), message).hint("rename one of them"));
+            to.push(Diagnostic::error(format!("{}.name", declared.path), message).hint("rename one of them"));
         }
     }
     for (name, mock) in &written.mocks {
@@ -172,7 +172,7 @@ fn gather(written: &E2eSpec, to: &mut Vec<Complaint>) -> Peers {
             },
         ) {
             let message = format!("`{}` is both a service and a mock", shown(name));
-            to.push(Complaint::error(format!("mocks.{name}"), message).hint("rename one of them"));
+            to.push(Diagnostic::error(format!("mocks.{name}"), message).hint("rename one of them"));
         }
     }
     peers
@@ -182,9 +182,9 @@ fn gather(written: &E2eSpec, to: &mut Vec<Complaint>) -> Peers {
 fn services(
     written: &E2eSpec,
     identity: &Identity,
-    site: &SpecSite,
+    site: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Vec<(String, Service)> {
     let declared = written.declared();
     let mut explicit = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! How tightly the containers of an environment are confined, unless its file says otherwise.
 
-use argus_crds::{Complaint, Policy};
+use argus_crds::{Diagnostic, Policy};
 use serde::{Deserialize, Serialize};
 
 /// The smallest log file, in bytes: engines do not take none.
@@ -50,12 +50,12 @@ impl Confinement {
 }
 
 /// What `argus.policy` asks for; complains about a log without a bound. Its numbers were looked at when the file was read.
-pub(super) fn of(policy: &Policy, to: &mut Vec<Complaint>) -> Confinement {
+pub(super) fn of(policy: &Policy, to: &mut Vec<Diagnostic>) -> Confinement {
     let wanted = Confinement::from(policy);
     if !(SMALLEST_LOG..=LARGEST_LOG).contains(&wanted.log_max_size) {
         let message = format!("`logMaxSize` is {}", policy.log_max_size);
         let hint = "write a size from `1KB` to `1GB`";
-        to.push(Complaint::error("argus.policy.logMaxSize", message).hint(hint));
+        to.push(Diagnostic::error("argus.policy.logMaxSize", message).hint(hint));
     }
     wanted
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_crds::Complaint;
+use argus_crds::Diagnostic;
 
 use crate::desired::{Accepted, Desired};
 use crate::ident::{EnvName, ResourceName};
@@ -16,7 +16,7 @@ pub fn conflicts(
     accepted: &BTreeMap<EnvName, Accepted>,
     candidate: &Desired,
     candidate_path: &str,
-) -> Vec<Complaint> {
+) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (env, holder) in accepted
         .iter()
@@ -25,7 +25,7 @@ pub fn conflicts(
         let file = &holder.spec_path;
         let mut refuse = |path: &str, message: String, remedy: &str| {
             let hint = format!("SPEC_CONFLICT: {remedy}, or remove `{file}`");
-            found.push(Complaint::error(path, message).hint(hint));
+            found.push(Diagnostic::error(path, message).hint(hint));
         };
         if *env == candidate.env {
             let message = format!("environment `{env}` is already described by `{file}`");

@@ -4,14 +4,14 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_crds::{Complaint, Container, Declared, PortText, Service as Written};
+use argus_crds::{Container, Declared, Diagnostic, PortText, Service as Written};
 
-use crate::desired::admit::SpecSite;
+use crate::desired::admit::SpecContext;
 use crate::desired::identity::{self, Identity, shown};
-use crate::desired::image::{self, Wanted};
+use crate::desired::image::{self, ImageRequest};
 use crate::desired::peers::Peers;
-use crate::desired::template::{Filler, Later, fill_vars};
-use crate::desired::{Criticality, Port, Role, Service, check, mounts, needs, paths, policy, ports};
+use crate::desired::template::{Deferral, Filler, fill_vars};
+use crate::desired::{Criticality, Port, Role, Service, mounts, needs, paths, policy, ports, probe};
 use crate::ident::ResourceName;
 
 /// The engine refuses less.
@@ -29,9 +29,9 @@ const LONGEST_ENVIRONMENT: usize = 256 * 1024;
 pub(super) fn of(
     declared: &Declared<'_>,
     identity: &Identity,
-    site: &SpecSite,
+    site: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let Declared {
         name,
@@ -39,7 +39,7 @@ pub(super) fn of(
         service: written,
     } = declared;
     let container = written.container.as_ref();
-    policy::look(written, path, to);
+    policy::check(written, path, to);
     let name = match (&written.name, container) {
         (Some(_), _) => identity::service(name, "service", &format!("{path}.name"), to),
         // Named after the container: what is wrong with that name is said once.
@@ -49,7 +49,7 @@ pub(super) fn of(
     };
     let Some(container) = container else {
         let message = format!("service `{}` has no `container`", shown(declared.name));
-        to.push(Complaint::error(path.as_str(), message).hint("add `container: {name: …}`"));
+        to.push(Diagnostic::error(path.as_str(), message).hint("add `container: {name: …}`"));
         return None;
     };
     let inside = format!("{path}.container");
@@ -65,10 +65,10 @@ pub(super) fn of(
     let probe = container
         .healthcheck
         .as_ref()
-        .map(|written| check::of(written, &ports, &format!("{inside}.healthcheck"), &filler, to));
-    let words = |command: &Option<argus_crds::Command>, key: &str, to: &mut Vec<Complaint>| {
+        .map(|written| probe::of(written, &ports, &format!("{inside}.healthcheck"), &filler, to));
+    let words = |command: &Option<argus_crds::Command>, key: &str, to: &mut Vec<Diagnostic>| {
         let command = command.as_ref()?;
-        check::command(command, &format!("{path}.{key}"), &filler, Later::Rendered, to)
+        probe::command(command, &format!("{path}.{key}"), &filler, Deferral::Rendered, to)
     };
     let entrypoint = words(&written.entrypoint, "entrypoint", to);
     let command = words(&written.command, "command", to);
@@ -92,7 +92,7 @@ pub(super) fn of(
     // From here on the name is needed.
     let name = name?;
     let depends_on = needs::of(written, &name, path, peers, to);
-    let image = Wanted {
+    let image = ImageRequest {
         path,
         service: &name,
         image: written.image.as_deref(),
@@ -149,7 +149,7 @@ fn container_name(
     container: &Container,
     path: &str,
     identity: &Identity,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<ResourceName> {
     let path = format!("{path}.name");
     identity::resource(&container.name, "container", &path, to)?;
@@ -157,7 +157,7 @@ fn container_name(
 }
 
 /// What a container publishes. A container port is published once: one that is written again is left out, and said.
-pub(super) fn published(written: &[PortText], path: &str, to: &mut Vec<Complaint>) -> Vec<Port> {
+pub(super) fn published(written: &[PortText], path: &str, to: &mut Vec<Diagnostic>) -> Vec<Port> {
     let mut all: Vec<Port> = Vec::new();
     for (index, text) in written.iter().enumerate() {
         let path = format!("{path}[{index}]");
@@ -165,14 +165,14 @@ pub(super) fn published(written: &[PortText], path: &str, to: &mut Vec<Complaint
             Ok(published) => published,
             Err(why) => {
                 let message = format!("the port `{}` {why}", shown(text.as_str()));
-                to.push(Complaint::error(path, message).hint(why.hint()));
+                to.push(Diagnostic::error(path, message).hint(why.hint()));
                 continue;
             }
         };
         if published.first_of_range {
             let message = format!("of the host ports in `{text}` only the first is wanted");
             to.push(
-                Complaint::warning(&path, message)
+                Diagnostic::warning(&path, message)
                     .hint("a taken port moves into `isolation.portRange` anyway"),
             );
         }
@@ -186,7 +186,7 @@ pub(super) fn published(written: &[PortText], path: &str, to: &mut Vec<Complaint
                     port.container, port.protocol
                 );
                 to.push(
-                    Complaint::warning(&path, message).hint("keep one host port for each container port"),
+                    Diagnostic::warning(&path, message).hint("keep one host port for each container port"),
                 );
             } else {
                 all.push(port);
@@ -201,7 +201,7 @@ fn environment(
     written: &BTreeMap<String, String>,
     path: &str,
     filler: &Filler<'_>,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut size = 0;
@@ -209,18 +209,18 @@ fn environment(
         let path = format!("{path}.{name}");
         if name.is_empty() || name.contains(['=', '\0']) {
             let message = format!("`{}` cannot be the name of a variable", shown(name));
-            to.push(Complaint::error(path, message).hint("leave `=` out of it"));
+            to.push(Diagnostic::error(path, message).hint("leave `=` out of it"));
             continue;
         }
-        let value = filler.fill(value, &path, Later::Rendered, to);
+        let value = filler.fill(value, &path, Deferral::Rendered, to);
         if value.contains('\0') {
             let message = format!("the value of `{}` holds a zero byte", shown(name));
-            to.push(Complaint::error(&path, message).hint("no process can be given one"));
+            to.push(Diagnostic::error(&path, message).hint("no process can be given one"));
         }
         size += name.len() + value.len() + 2;
         if size > LONGEST_ENVIRONMENT {
             let message = "the environment of the container grows beyond 256 KiB";
-            to.push(Complaint::error(path, message).hint("mount a file instead"));
+            to.push(Diagnostic::error(path, message).hint("mount a file instead"));
             break;
         }
         all.insert(name.clone(), value);
@@ -228,18 +228,18 @@ fn environment(
     all
 }
 
-fn limits(written: &Written, path: &str, to: &mut Vec<Complaint>) {
+fn limits(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
     if let Some(memory) = written.memory.filter(|memory| memory.bytes() < LEAST_MEMORY) {
         let message = format!("`memory` is {memory}, and the engine refuses less than 6 MiB");
         to.push(
-            Complaint::error(format!("{path}.memory"), message)
+            Diagnostic::error(format!("{path}.memory"), message)
                 .hint("write `64MB`, or leave it out for no limit"),
         );
     }
     if let Some(cpus) = written.cpus.filter(|cpus| cpus.nanos() < LEAST_NANO_CPUS) {
         let message = format!("`cpus` is {cpus}, and the engine refuses less than 0.01");
         to.push(
-            Complaint::error(format!("{path}.cpus"), message)
+            Diagnostic::error(format!("{path}.cpus"), message)
                 .hint("write `0.5`, or leave it out for no limit"),
         );
     }
@@ -248,11 +248,13 @@ fn limits(written: &Written, path: &str, to: &mut Vec<Complaint>) {
         .filter(|grace| grace.get() > LONGEST_STOP_GRACE)
     {
         let message = format!("`stopGrace` is {grace}");
-        to.push(Complaint::error(format!("{path}.stopGrace"), message).hint("write a time of at most `10m`"));
+        to.push(
+            Diagnostic::error(format!("{path}.stopGrace"), message).hint("write a time of at most `10m`"),
+        );
     }
 }
 
-fn process(written: &Written, path: &str, to: &mut Vec<Complaint>) {
+fn process(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
     let is_user = |user: &str| {
         !user.is_empty()
             && user.len() <= 256
@@ -263,7 +265,7 @@ fn process(written: &Written, path: &str, to: &mut Vec<Complaint>) {
     if let Some(user) = written.user.as_deref().filter(|user| !is_user(user)) {
         let message = format!("`{}` is no user", shown(user));
         to.push(
-            Complaint::error(format!("{path}.user"), message)
+            Diagnostic::error(format!("{path}.user"), message)
                 .hint("write `user`, `user:group`, or numbers as in `1000:1000`"),
         );
     }
@@ -273,17 +275,17 @@ fn process(written: &Written, path: &str, to: &mut Vec<Complaint>) {
         .filter(|dir| !dir.starts_with('/') || !paths::is_sane(dir))
     {
         let message = format!("`{}` is no absolute path in the container", shown(folder));
-        to.push(Complaint::error(format!("{path}.workingDir"), message).hint("begin it with `/`"));
+        to.push(Diagnostic::error(format!("{path}.workingDir"), message).hint("begin it with `/`"));
     }
 }
 
-fn tmpfs(written: &[String], path: &str, to: &mut Vec<Complaint>) -> Vec<String> {
+fn tmpfs(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<String> {
     for (index, text) in written.iter().enumerate() {
         let folder = text.split(':').next().unwrap_or_default();
         if !folder.starts_with('/') || paths::absolute("/", folder) == "/" || !paths::is_sane(text) {
             let message = format!("`{}` is no folder in the container", shown(text));
             to.push(
-                Complaint::error(format!("{path}[{index}]"), message)
+                Diagnostic::error(format!("{path}[{index}]"), message)
                     .hint("write `/path`, or `/path:size=64m`"),
             );
         }
@@ -292,7 +294,7 @@ fn tmpfs(written: &[String], path: &str, to: &mut Vec<Complaint>) -> Vec<String>
 }
 
 /// `name:address`, with Compose's `name=address` taken too.
-fn extra_hosts(written: &[String], path: &str, to: &mut Vec<Complaint>) -> Vec<String> {
+fn extra_hosts(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, text) in written.iter().enumerate() {
         let parts = text.split_once('=').or_else(|| text.split_once(':'));
@@ -308,7 +310,7 @@ fn extra_hosts(written: &[String], path: &str, to: &mut Vec<Complaint>) -> Vec<S
         if line.is_none() {
             let message = format!("`{}` is no `name:address`", shown(text));
             to.push(
-                Complaint::error(format!("{path}[{index}]"), message)
+                Diagnostic::error(format!("{path}[{index}]"), message)
                     .hint("write it as in `db.local:10.0.0.5` or `host:host-gateway`"),
             );
         }

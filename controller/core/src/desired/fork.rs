@@ -59,14 +59,14 @@ impl Desired {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::admit::{SpecSite, admit};
+    use crate::desired::admit::{SpecContext, admit};
 
     #[test]
     fn nothing_of_a_fork_has_a_name_of_its_original() {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container:\n      \
                     name: shop-web\n      ports: [\"8080:80\"]\n      volumes: [\"data:/data\"]\n";
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let desired = admit(&written, &SpecSite::default()).desired.unwrap();
+        let desired = admit(&written, &SpecContext::default()).desired.unwrap();
         let fork = desired.forked(&EnvName::new("shop-two").unwrap());
         assert_eq!(fork.revision, desired.revision);
         assert_ne!(fork.env, desired.env);

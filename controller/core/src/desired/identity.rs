@@ -1,6 +1,6 @@
 //! Who an environment is, and what its things are called on the engine.
 
-use argus_crds::{Complaint, E2eSpec};
+use argus_crds::{Diagnostic, E2eSpec};
 
 use crate::desired::template::has_slots;
 use crate::ident::{EnvName, ResourceName, ServiceName};
@@ -21,14 +21,14 @@ pub(super) struct Identity {
 
 impl Identity {
     /// Who the file says that it is: its namespace, else the slug of its project's name.
-    pub(super) fn of(written: &E2eSpec, to: &mut Vec<Complaint>) -> Option<Self> {
+    pub(super) fn of(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<Self> {
         let project = project(&written.project.name, to);
         let namespace = match written.isolation.namespace.as_deref() {
             None => None,
             Some(text) if text.trim().is_empty() => {
                 let message = "`namespace` is empty, so the project's name is taken";
                 to.push(
-                    Complaint::warning("isolation.namespace", message)
+                    Diagnostic::warning("isolation.namespace", message)
                         .hint("give it a name, or leave it out"),
                 );
                 None
@@ -53,7 +53,7 @@ impl Identity {
     }
 
     /// The environment's network: as the file names it, else after the identity.
-    pub(super) fn network(&self, written: Option<&str>, to: &mut Vec<Complaint>) -> Option<ResourceName> {
+    pub(super) fn network(&self, written: Option<&str>, to: &mut Vec<Diagnostic>) -> Option<ResourceName> {
         let Some(written) = written else {
             let own = self.namespace.as_deref().unwrap_or(self.env.as_str());
             return resource(&format!("argusai-{own}-network"), "network", "project.name", to);
@@ -61,18 +61,18 @@ impl Identity {
         if RESERVED_NETWORKS.contains(&written) {
             let message = format!("`{written}` is a network of the engine itself");
             let hint = "POLICY_VIOLATION: choose another name, or leave `network.name` out";
-            to.push(Complaint::error("network.name", message).hint(hint));
+            to.push(Diagnostic::error("network.name", message).hint(hint));
             return None;
         }
         resource(written, "network", "network.name", to)
     }
 }
 
-fn project(name: &str, to: &mut Vec<Complaint>) -> Option<EnvName> {
+fn project(name: &str, to: &mut Vec<Diagnostic>) -> Option<EnvName> {
     let path = "project.name";
     if name.chars().count() > LONGEST {
         let message = format!("`project.name` has more than {LONGEST} characters");
-        to.push(Complaint::error(path, message).hint("shorten it"));
+        to.push(Diagnostic::error(path, message).hint("shorten it"));
         return None;
     }
     let slug = EnvName::slug(name).ok();
@@ -82,20 +82,20 @@ fn project(name: &str, to: &mut Vec<Complaint>) -> Option<EnvName> {
             shown(name)
         );
         to.push(
-            Complaint::error(path, message)
+            Diagnostic::error(path, message)
                 .hint("the environment is named after it, as in `shop` or `my-project`"),
         );
     }
     slug
 }
 
-fn namespace(text: &str, to: &mut Vec<Complaint>) -> Option<(EnvName, String)> {
+fn namespace(text: &str, to: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {
     let path = "isolation.namespace";
     let checked = resource(text, "namespace", path, to)?;
     let exact = EnvName::new(text).ok();
     let slug = exact.is_none();
     let Some(env) = exact.or_else(|| EnvName::slug(text).ok()) else {
-        to.push(Complaint::error(
+        to.push(Diagnostic::error(
             path,
             format!("namespace `{checked}` holds no letter and no digit"),
         ));
@@ -104,28 +104,28 @@ fn namespace(text: &str, to: &mut Vec<Complaint>) -> Option<(EnvName, String)> {
     if slug {
         let message =
             format!("namespace `{checked}` is no environment name, so the environment is called `{env}`");
-        to.push(Complaint::warning(path, message).hint(format!("write `namespace: {env}`")));
+        to.push(Diagnostic::warning(path, message).hint(format!("write `namespace: {env}`")));
     }
     Some((env, text.to_owned()))
 }
 
 /// The name of something on the engine, checked.
-pub(super) fn resource(text: &str, what: &str, path: &str, to: &mut Vec<Complaint>) -> Option<ResourceName> {
+pub(super) fn resource(text: &str, what: &str, path: &str, to: &mut Vec<Diagnostic>) -> Option<ResourceName> {
     ResourceName::new(text)
         .map_err(|_| to.push(bad_name(text, what, 128, path)))
         .ok()
 }
 
 /// The name of a service or mock, checked.
-pub(super) fn service(text: &str, what: &str, path: &str, to: &mut Vec<Complaint>) -> Option<ServiceName> {
+pub(super) fn service(text: &str, what: &str, path: &str, to: &mut Vec<Diagnostic>) -> Option<ServiceName> {
     ServiceName::new(text)
         .map_err(|_| to.push(bad_name(text, what, 63, path)))
         .ok()
 }
 
-fn bad_name(text: &str, what: &str, longest: usize, path: &str) -> Complaint {
+fn bad_name(text: &str, what: &str, longest: usize, path: &str) -> Diagnostic {
     if text.is_empty() {
-        return Complaint::error(path, format!("the {what}'s name is empty")).hint("give it a name");
+        return Diagnostic::error(path, format!("the {what}'s name is empty")).hint("give it a name");
     }
     let message = format!("`{}` cannot be the name of a {what}", shown(text));
     let hint = if has_slots(text) {
@@ -135,7 +135,7 @@ fn bad_name(text: &str, what: &str, longest: usize, path: &str) -> Complaint {
     } else {
         "use letters, digits, `-`, `_` and `.`, and begin with a letter or a digit".to_owned()
     };
-    Complaint::error(path, message).hint(hint)
+    Diagnostic::error(path, message).hint(hint)
 }
 
 /// A text of the file as a message shows it: short, and without control characters.

@@ -1,12 +1,12 @@
 //! Where the image of a service comes from.
 
-use argus_crds::{Build as Written, Complaint};
+use argus_crds::{Build as Written, Diagnostic};
 
-use crate::desired::admit::SpecSite;
+use crate::desired::admit::SpecContext;
 use crate::desired::hash::hash_of;
 use crate::desired::identity::{Identity, shown};
 use crate::desired::mounts::is_allowed;
-use crate::desired::template::{Filler, Later};
+use crate::desired::template::{Deferral, Filler};
 use crate::desired::{Build, Image, paths};
 use crate::ident::ServiceName;
 
@@ -15,7 +15,7 @@ const LONGEST_REFERENCE: usize = 512;
 
 /// What a service says about its image.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct ImageRequest<'a> {
     /// Path of the service in the file.
     pub(super) path: &'a str,
     /// Its name.
@@ -28,13 +28,13 @@ pub(super) struct Wanted<'a> {
 
 /// The image to run: built where there is a `build` (then `image` is only its tag), else pulled.
 pub(super) fn of(
-    wanted: Wanted<'_>,
+    wanted: ImageRequest<'_>,
     identity: &Identity,
-    site: &SpecSite,
+    site: &SpecContext,
     filler: &Filler<'_>,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<Image> {
-    let Wanted {
+    let ImageRequest {
         path,
         service,
         image,
@@ -44,7 +44,7 @@ pub(super) fn of(
         (None, None) => {
             let message =
                 format!("service `{service}` says neither how its image is built nor where it comes from");
-            to.push(Complaint::error(path, message).hint("add `image: name:tag`, or `build: {context: .}`"));
+            to.push(Diagnostic::error(path, message).hint("add `image: name:tag`, or `build: {context: .}`"));
             None
         }
         (None, Some(image)) => reference(image, &format!("{path}.image"), filler, to).map(Image::Named),
@@ -53,7 +53,7 @@ pub(super) fn of(
                 && tag != image
             {
                 let message = format!("`image` is ignored: `build.image` names the tag `{}`", shown(tag));
-                to.push(Complaint::warning(format!("{path}.image"), message).hint("keep one of them"));
+                to.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
             }
             let tag = match (&build.image, image) {
                 (Some(tag), _) => reference(tag, &format!("{path}.build.image"), filler, to),
@@ -70,16 +70,16 @@ fn build(
     tag: Option<String>,
     path: &str,
     service: &ServiceName,
-    site: &SpecSite,
+    site: &SpecContext,
     filler: &Filler<'_>,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<Build> {
     let context = context(&written.context, &format!("{path}.context"), site, to);
     let mut args = std::collections::BTreeMap::new();
     for (name, value) in &written.args {
         args.insert(
             name.clone(),
-            filler.fill(value, &format!("{path}.args.{name}"), Later::Final, to),
+            filler.fill(value, &format!("{path}.args.{name}"), Deferral::Final, to),
         );
     }
     let context = context?;
@@ -104,10 +104,10 @@ fn build(
 
 /// The folder that is sent to the engine. It is only read, and real projects keep the file below it, so a relative
 /// one may lie anywhere but at the root of the host.
-fn context(written: &str, path: &str, site: &SpecSite, to: &mut Vec<Complaint>) -> Option<String> {
+fn context(written: &str, path: &str, site: &SpecContext, to: &mut Vec<Diagnostic>) -> Option<String> {
     if !paths::is_sane(written) {
         to.push(
-            Complaint::error(path, "the build context is no path")
+            Diagnostic::error(path, "the build context is no path")
                 .hint("write `.` for the folder of this file"),
         );
         return None;
@@ -119,7 +119,7 @@ fn context(written: &str, path: &str, site: &SpecSite, to: &mut Vec<Complaint>) 
             shown(written)
         );
         let hint = "POLICY_VIOLATION: write it relative to the file, as in `.` or `..`";
-        to.push(Complaint::error(path, message).hint(hint));
+        to.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
     Some(context)
@@ -130,15 +130,15 @@ fn dockerfile(
     written: Option<&str>,
     context: &str,
     path: &str,
-    site: &SpecSite,
-    to: &mut Vec<Complaint>,
+    site: &SpecContext,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let Some(written) = written else {
         return Some("Dockerfile".to_owned());
     };
     if !paths::is_sane(written) {
         to.push(
-            Complaint::error(path, "`dockerfile` is no path")
+            Diagnostic::error(path, "`dockerfile` is no path")
                 .hint("leave it out for `Dockerfile` in the context"),
         );
         return None;
@@ -147,7 +147,7 @@ fn dockerfile(
     match paths::below(&absolute, context) {
         Some("") => {
             let message = format!("`{}` is the build context itself", shown(written));
-            to.push(Complaint::error(path, message).hint("name the file, as in `./Dockerfile`"));
+            to.push(Diagnostic::error(path, message).hint("name the file, as in `./Dockerfile`"));
             None
         }
         Some(inside) => Some(inside.to_owned()),
@@ -158,7 +158,7 @@ fn dockerfile(
                 shown(written)
             );
             let hint = "POLICY_VIOLATION: move it into one of them";
-            to.push(Complaint::error(path, message).hint(hint));
+            to.push(Diagnostic::error(path, message).hint(hint));
             None
         }
     }
@@ -176,10 +176,10 @@ pub(super) fn reference(
     written: &str,
     path: &str,
     filler: &Filler<'_>,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let before = to.len();
-    let reference = filler.fill(written.trim(), path, Later::Final, to);
+    let reference = filler.fill(written.trim(), path, Deferral::Final, to);
     if is_reference(&reference) {
         return Some(reference);
     }
@@ -187,7 +187,7 @@ pub(super) fn reference(
     let reason = to.drain(before..).next().and_then(|complaint| complaint.hint);
     let message = format!("`{}` is no image reference", shown(&reference));
     let hint = reason.unwrap_or_else(|| "write `name:tag` in lower case, as in `postgres:16`".to_owned());
-    to.push(Complaint::error(path, message).hint(hint));
+    to.push(Diagnostic::error(path, message).hint(hint));
     None
 }
 

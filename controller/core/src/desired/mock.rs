@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_crds::mock::config::{MockConfig, RESERVED};
-use argus_crds::{Command, Complaint, Mock, MockMode};
+use argus_crds::{Command, Diagnostic, Mock, MockMode};
 
-use crate::desired::admit::SpecSite;
+use crate::desired::admit::SpecContext;
 use crate::desired::hash::hash_of;
 use crate::desired::identity::{self, Identity};
 use crate::desired::image;
 use crate::desired::peers::Peers;
-use crate::desired::template::{Filler, Later};
+use crate::desired::template::{Deferral, Filler};
 use crate::desired::{
-    Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, check, mounts,
-    own_image_tag,
+    Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, mounts, own_image_tag,
+    probe,
 };
 use crate::ident::Protocol;
 
@@ -38,9 +38,9 @@ pub(super) fn of(
     name: &str,
     mock: &Mock,
     identity: &Identity,
-    site: &SpecSite,
+    site: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let path = format!("mocks.{name}");
     let checked = identity::service(name, "mock", &path, to);
@@ -48,7 +48,7 @@ pub(super) fn of(
         if port == Some(0) {
             let message = format!("`{key}` of mock `{}` is 0", identity::shown(name));
             to.push(
-                Complaint::error(format!("{path}.{key}"), message).hint("write a number from 1 to 65535"),
+                Diagnostic::error(format!("{path}.{key}"), message).hint("write a number from 1 to 65535"),
             );
         }
     }
@@ -85,7 +85,7 @@ pub(super) fn of(
 }
 
 /// What tells one kind of mock from the other.
-struct Made {
+struct MockContainer {
     image: Image,
     command: Option<Vec<String>>,
     environment: BTreeMap<String, String>,
@@ -103,16 +103,16 @@ fn of_image(
     written: &str,
     path: &str,
     identity: &Identity,
-    site: &SpecSite,
+    site: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Complaint>,
-) -> Option<Made> {
+    to: &mut Vec<Diagnostic>,
+) -> Option<MockContainer> {
     if !mock.routes.is_empty() || mock.openapi.is_some() {
         let message = format!(
             "mock `{}` has an `image`, so its routes and `openapi` are ignored",
             identity::shown(name)
         );
-        to.push(Complaint::warning(format!("{path}.image"), message).hint("keep one of them"));
+        to.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
     }
     let vars = BTreeMap::new();
     let filler = Filler {
@@ -123,10 +123,10 @@ fn of_image(
     let image = image::reference(written, &format!("{path}.image"), &filler, to);
     let args = mock.args.as_ref().map(|args| {
         let args = Command::Text(args.clone());
-        check::command(&args, &format!("{path}.args"), &filler, Later::Rendered, to)
+        probe::command(&args, &format!("{path}.args"), &filler, Deferral::Rendered, to)
     });
     let mounts = mounts::all(&mock.volumes, &format!("{path}.volumes"), site, identity, to);
-    Some(Made {
+    Some(MockContainer {
         image: Image::Named(image?),
         command: match args {
             None => None,
@@ -141,7 +141,13 @@ fn of_image(
 }
 
 /// This program in an image of its own, which reads what to answer from a file: other answers are no other container.
-fn of_ours(name: &str, mock: &Mock, path: &str, site: &SpecSite, to: &mut Vec<Complaint>) -> Option<Made> {
+fn of_ours(
+    name: &str,
+    mock: &Mock,
+    path: &str,
+    site: &SpecContext,
+    to: &mut Vec<Diagnostic>,
+) -> Option<MockContainer> {
     let contents = site.build_digests.get(name).cloned();
     let digest = contents.unwrap_or_else(|| hash_of(&site.own_image));
     let document = site.documents.get(name).cloned();
@@ -158,7 +164,7 @@ fn of_ours(name: &str, mock: &Mock, path: &str, site: &SpecSite, to: &mut Vec<Co
         });
     }
     let port = mock.container_port.unwrap_or(mock.port);
-    Some(Made {
+    Some(MockContainer {
         image: Image::Built(Build {
             tag: own_image_tag(&digest),
             context: site.own_image.clone(),

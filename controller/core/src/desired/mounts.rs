@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use argus_crds::Complaint;
+use argus_crds::Diagnostic;
 
 use crate::desired::Mount;
-use crate::desired::admit::SpecSite;
+use crate::desired::admit::SpecContext;
 use crate::desired::identity::{Identity, resource, shown};
 use crate::desired::paths;
 
@@ -42,9 +42,9 @@ const TUNING: [&str; 8] = [
 pub(super) fn all(
     written: &[String],
     path: &str,
-    site: &SpecSite,
+    site: &SpecContext,
     identity: &Identity,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Vec<Mount> {
     let mut targets = BTreeSet::new();
     let mut mounts = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn all(
             mounts.push(mount);
         } else {
             let message = format!("`{}` is mounted on twice", shown(target));
-            to.push(Complaint::error(path, message).hint("keep one mount for each path"));
+            to.push(Diagnostic::error(path, message).hint("keep one mount for each path"));
         }
     }
     mounts
@@ -67,12 +67,12 @@ pub(super) fn all(
 fn one(
     text: &str,
     path: &str,
-    site: &SpecSite,
+    site: &SpecContext,
     identity: &Identity,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<Mount> {
     let mut refuse = |message: String, hint: &str| {
-        to.push(Complaint::error(path, message).hint(hint));
+        to.push(Diagnostic::error(path, message).hint(hint));
         None
     };
     let mut parts = text.trim().split(':');
@@ -115,7 +115,7 @@ fn one(
     }
     if let Some(option) = options.iter().find(|option| TUNING.contains(option)) {
         let message = format!("the mount option `{option}` is not acted on");
-        to.push(Complaint::warning(path, message).hint("leave it out"));
+        to.push(Diagnostic::warning(path, message).hint("leave it out"));
     }
     let read_only = options.contains(&"ro");
     if source.contains('/') || source.starts_with(['.', '~']) {
@@ -140,11 +140,11 @@ fn one(
 pub(super) fn bind_source(
     written: &str,
     path: &str,
-    site: &SpecSite,
-    to: &mut Vec<Complaint>,
+    site: &SpecContext,
+    to: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let mut refuse = |message: String, hint: &str| {
-        to.push(Complaint::error(path, message).hint(hint));
+        to.push(Diagnostic::error(path, message).hint(hint));
         None
     };
     if !paths::is_sane(written) {
@@ -179,7 +179,7 @@ pub(super) fn bind_source(
 }
 
 /// Whether the path lies in the folder of the file, or in one that the controller was told to allow.
-pub(super) fn is_allowed(path: &str, site: &SpecSite) -> bool {
+pub(super) fn is_allowed(path: &str, site: &SpecContext) -> bool {
     let own = paths::absolute("/", &site.directory);
     let allowed = site
         .allow_mounts

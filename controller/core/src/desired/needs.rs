@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_crds::{Complaint, DependencyCondition, Service as Written};
+use argus_crds::{DependencyCondition, Diagnostic, Service as Written};
 
 use crate::desired::identity::shown;
-use crate::desired::nearest::did_you_mean;
 use crate::desired::peers::Peers;
+use crate::desired::suggest::did_you_mean;
 use crate::desired::{Condition, Dependency, Service};
 use crate::ident::ServiceName;
 
@@ -16,7 +16,7 @@ pub(super) fn of(
     name: &ServiceName,
     path: &str,
     peers: &Peers,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> Vec<Dependency> {
     let mut needs: Vec<Dependency> = Vec::new();
     for (index, dependency) in written.depends_on.iter().enumerate() {
@@ -24,7 +24,7 @@ pub(super) fn of(
         let other = dependency.service.as_str();
         if other == name.as_str() {
             let message = format!("service `{name}` depends on itself");
-            to.push(Complaint::error(path, message).hint("take it out of `dependsOn`"));
+            to.push(Diagnostic::error(path, message).hint("take it out of `dependsOn`"));
             continue;
         }
         let Some(peer) = peers.get(other) else {
@@ -35,12 +35,12 @@ pub(super) fn of(
             Some(DependencyCondition::Started) => Condition::Started,
             Some(DependencyCondition::Healthy) if peer.one_shot => {
                 let message = format!("`{other}` runs once and ends, so it is never `healthy` for long");
-                to.push(Complaint::error(path, message).hint("write `condition: completed`"));
+                to.push(Diagnostic::error(path, message).hint("write `condition: completed`"));
                 continue;
             }
             Some(DependencyCondition::Completed) if !peer.one_shot => {
                 let message = format!("`{other}` never completes: it is no one-shot");
-                to.push(Complaint::error(path, message).hint(format!(
+                to.push(Diagnostic::error(path, message).hint(format!(
                     "add `oneShot: true` to `{other}`, or write `condition: healthy`"
                 )));
                 continue;
@@ -57,27 +57,27 @@ pub(super) fn of(
             None => needs.push(Dependency { service, condition }),
             Some(before) if before.condition == condition => {
                 let message = format!("`{other}` stands in `dependsOn` twice");
-                to.push(Complaint::warning(path, message).hint("take one of them out"));
+                to.push(Diagnostic::warning(path, message).hint("take one of them out"));
             }
             Some(_) => {
                 let message = format!("`{other}` stands in `dependsOn` twice, with two conditions");
-                to.push(Complaint::error(path, message).hint("keep the one that is meant"));
+                to.push(Diagnostic::error(path, message).hint("keep the one that is meant"));
             }
         }
     }
     needs
 }
 
-fn missing(other: &str, name: &ServiceName, path: String, peers: &Peers) -> Complaint {
+fn missing(other: &str, name: &ServiceName, path: String, peers: &Peers) -> Diagnostic {
     let message = format!(
         "`{name}` depends on `{}`, which is no service or mock of this file",
         shown(other)
     );
-    Complaint::error(path, message).hint(did_you_mean(other, peers.names()))
+    Diagnostic::error(path, message).hint(did_you_mean(other, peers.names()))
 }
 
 /// Complains once about every circle of dependencies, at the first of its services in the file.
-pub(super) fn circles(services: &[(String, Service)], to: &mut Vec<Complaint>) {
+pub(super) fn circles(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
     let by_name: BTreeMap<&ServiceName, &(String, Service)> = services
         .iter()
         .map(|service| (&service.1.name, service))
@@ -97,7 +97,7 @@ pub(super) fn circles(services: &[(String, Service)], to: &mut Vec<Complaint>) {
             names.join(" -> ")
         );
         to.push(
-            Complaint::error(format!("{path}.dependsOn"), message)
+            Diagnostic::error(format!("{path}.dependsOn"), message)
                 .hint("take one of these dependencies out: none of them could ever start"),
         );
     }

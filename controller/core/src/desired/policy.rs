@@ -1,16 +1,16 @@
 //! What no file may ask for: anything that hands out the host.
 
-use argus_crds::{Complaint, Service};
+use argus_crds::{Diagnostic, Service};
 
 use crate::desired::identity::shown;
 
 /// Complains about everything that a service asks for and never gets.
-pub(super) fn look(service: &Service, path: &str, to: &mut Vec<Complaint>) {
+pub(super) fn check(service: &Service, path: &str, to: &mut Vec<Diagnostic>) {
     let mut refuse = |key: &str, message: String| {
         let hint = format!(
             "POLICY_VIOLATION: containers are kept apart from the host and from each other; leave `{key}` out"
         );
-        to.push(Complaint::error(format!("{path}.{key}"), message).hint(hint));
+        to.push(Diagnostic::error(format!("{path}.{key}"), message).hint(hint));
     };
     if service.privileged {
         refuse("privileged", "`privileged` is never granted".to_owned());

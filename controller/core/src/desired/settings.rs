@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use argus_crds::{Complaint, E2eSpec, HumanDuration, PortConflictStrategy, RestartBackoff, RestartMode};
+use argus_crds::{Diagnostic, E2eSpec, HumanDuration, PortConflictStrategy, RestartBackoff, RestartMode};
 
 use crate::backoff::Growth;
 use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
-use crate::memory::breaker::{LONGEST as LONGEST_COOLDOWN, Settings};
 use crate::preflight::Policy;
+use crate::state::breaker::{BreakerSettings, LONGEST as LONGEST_COOLDOWN};
 
 /// A breaker that never rests is none.
 const SHORTEST_COOLDOWN: Duration = Duration::from_millis(100);
@@ -19,7 +19,7 @@ const MOST_RESTARTS: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Where ports come from.
-pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Complaint>) -> PortPolicy {
+pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> PortPolicy {
     let range = written.isolation.port_range;
     let path = "isolation.portRange";
     if range.low > range.high {
@@ -27,7 +27,7 @@ pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Complaint>) -> PortPolicy {
             "`portRange` ends at {} before it begins at {}",
             range.high, range.low
         );
-        to.push(Complaint::error(path, message).hint(format!("write `[{}, {}]`", range.high, range.low)));
+        to.push(Diagnostic::error(path, message).hint(format!("write `[{}, {}]`", range.high, range.low)));
     }
     if range.low < LOWEST_PORT || range.high < LOWEST_PORT {
         let message = format!(
@@ -35,7 +35,7 @@ pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Complaint>) -> PortPolicy {
             range.low, range.high
         );
         to.push(
-            Complaint::error(path, message)
+            Diagnostic::error(path, message)
                 .hint("write `[low, high]` between 1024 and 65535, as in `[9000, 9999]`"),
         );
     }
@@ -51,13 +51,13 @@ pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Complaint>) -> PortPolicy {
 }
 
 /// How failed containers are started again: `resilience.container` with what `argus.restart` adds.
-pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Complaint>) -> RestartPolicy {
+pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPolicy {
     let base = &written.resilience.container;
     let more = &written.argus.restart;
     if base.max_restarts > MOST_RESTARTS {
         let message = format!("`maxRestarts` is {}", base.max_restarts);
         let hint = format!("write a number from 0 to {MOST_RESTARTS}");
-        to.push(Complaint::error("resilience.container.maxRestarts", message).hint(hint));
+        to.push(Diagnostic::error("resilience.container.maxRestarts", message).hint(hint));
     }
     let times = [
         ("resilience.container.restartDelay", base.restart_delay),
@@ -69,12 +69,12 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Complaint>) -> RestartPoli
         let name = path.rsplit('.').next().unwrap_or(path);
         if time.get() > LONGEST {
             let message = format!("`{name}` is {time}");
-            to.push(Complaint::error(path, message).hint("write a time of at most `24h`"));
+            to.push(Diagnostic::error(path, message).hint("write a time of at most `24h`"));
         }
     }
     if more.window.get().is_zero() {
         let message = "`window` is zero, so that no restart would ever count";
-        to.push(Complaint::error("argus.restart.window", message).hint("write a time as in `5m`"));
+        to.push(Diagnostic::error("argus.restart.window", message).hint("write a time as in `5m`"));
     }
     RestartPolicy {
         enabled: base.restart_on_failure,
@@ -105,13 +105,13 @@ pub(super) fn preflight(written: &E2eSpec) -> Policy {
 }
 
 /// When the engine is left alone: `resilience.circuitBreaker`.
-pub(super) fn breaker(written: &E2eSpec, to: &mut Vec<Complaint>) -> Option<Settings> {
+pub(super) fn breaker(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<BreakerSettings> {
     let asked = &written.resilience.circuit_breaker;
     let threshold = asked.failure_threshold;
     if !(1..=20).contains(&threshold) {
         let message = format!("`failureThreshold` is {threshold}");
         let path = "resilience.circuitBreaker.failureThreshold";
-        to.push(Complaint::error(path, message).hint("write a number from 1 to 20"));
+        to.push(Diagnostic::error(path, message).hint("write a number from 1 to 20"));
     }
     let cooldown = asked
         .reset_timeout_ms
@@ -124,7 +124,7 @@ pub(super) fn breaker(written: &E2eSpec, to: &mut Vec<Complaint>) -> Option<Sett
             HumanDuration::from_millis(u64::try_from(cooldown.as_millis()).unwrap_or(u64::MAX))
         );
         let path = "resilience.circuitBreaker.resetTimeoutMs";
-        to.push(Complaint::warning(path, message).hint("write a time from `100ms` to `5m`"));
+        to.push(Diagnostic::warning(path, message).hint("write a time from `100ms` to `5m`"));
     }
-    asked.enabled.then_some(Settings { threshold, cooldown })
+    asked.enabled.then_some(BreakerSettings { threshold, cooldown })
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use argus_crds::Complaint;
+use argus_crds::Diagnostic;
 
-use crate::desired::admit::SpecSite;
-use crate::desired::nearest::did_you_mean;
+use crate::desired::admit::SpecContext;
 use crate::desired::peers::Peers;
+use crate::desired::suggest::did_you_mean;
 
 /// A part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ const LONGEST: usize = 128 * 1024;
 
 /// Whether a text is rendered again once ports are assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Later {
+pub(super) enum Deferral {
     /// `{{ports…}}` and `{{services…}}` are kept for the renderer.
     Rendered,
     /// Nothing comes after admission.
@@ -74,7 +74,7 @@ pub(super) enum Later {
 /// What the slots of one service's texts stand for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filler<'a> {
-    pub(super) site: &'a SpecSite,
+    pub(super) site: &'a SpecContext,
     pub(super) peers: &'a Peers,
     /// `vars`, themselves already filled.
     pub(super) vars: &'a BTreeMap<String, String>,
@@ -82,7 +82,7 @@ pub(super) struct Filler<'a> {
 
 impl Filler<'_> {
     /// The text with everything filled in that is known now; complains about the rest, which stays as written.
-    pub(super) fn fill(&self, text: &str, path: &str, later: Later, to: &mut Vec<Complaint>) -> String {
+    pub(super) fn fill(&self, text: &str, path: &str, later: Deferral, to: &mut Vec<Diagnostic>) -> String {
         self.fill_with(text, path, later, to, &mut |name| self.vars.get(name).cloned())
     }
 
@@ -90,8 +90,8 @@ impl Filler<'_> {
         &self,
         text: &str,
         path: &str,
-        later: Later,
-        to: &mut Vec<Complaint>,
+        later: Deferral,
+        to: &mut Vec<Diagnostic>,
         var: &mut dyn FnMut(&str) -> Option<String>,
     ) -> String {
         let mut filled = String::with_capacity(text.len());
@@ -117,7 +117,8 @@ impl Filler<'_> {
                     if filled.len() + value.len() > LONGEST {
                         let message = "the text grows beyond 128 KiB once its templates are filled in";
                         to.push(
-                            Complaint::error(path, message).hint("no process takes a longer one; shorten it"),
+                            Diagnostic::error(path, message)
+                                .hint("no process takes a longer one; shorten it"),
                         );
                         return filled;
                     }
@@ -128,7 +129,7 @@ impl Filler<'_> {
         filled
     }
 
-    fn value(&self, slot: &str, later: Later, path: &str, to: &mut Vec<Complaint>) -> Option<String> {
+    fn value(&self, slot: &str, later: Deferral, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
         match slot {
             // As the Node tool: milliseconds since the epoch, a UUID, a day.
             "timestamp" => return Some(self.site.now.0.to_string()),
@@ -141,10 +142,10 @@ impl Filler<'_> {
         }
         if is_for_later(slot) {
             match (later, self.wrong_reference(slot)) {
-                (_, Some((message, hint))) => to.push(Complaint::error(path, message).hint(hint)),
-                (Later::Rendered, None) => {}
-                (Later::Final, None) => to.push(
-                    Complaint::warning(
+                (_, Some((message, hint))) => to.push(Diagnostic::error(path, message).hint(hint)),
+                (Deferral::Rendered, None) => {}
+                (Deferral::Final, None) => to.push(
+                    Diagnostic::warning(
                         path,
                         format!("`{{{{{slot}}}}}` is not known here and stays as written"),
                     )
@@ -187,7 +188,7 @@ impl Filler<'_> {
         })
     }
 
-    fn unresolved(&self, slot: &str, path: &str) -> Complaint {
+    fn unresolved(&self, slot: &str, path: &str) -> Diagnostic {
         let hint = if let Some(name) = slot.strip_prefix("env.") {
             format!(
                 "put `{name}` into the `.env` beside the file, or let the controller pass it with `--env-allow {name}`"
@@ -206,7 +207,7 @@ impl Filler<'_> {
                 .to_owned()
         };
         let message = format!("`{{{{{slot}}}}}` does not resolve and stays as written");
-        Complaint::warning(path, message).hint(hint)
+        Diagnostic::warning(path, message).hint(hint)
     }
 }
 
@@ -228,10 +229,10 @@ fn service_of_url(slot: &str) -> Option<&str> {
 /// The `vars` of a service with their own slots filled: one may name another, and none may name itself in the end.
 pub(super) fn fill_vars(
     vars: &BTreeMap<String, String>,
-    site: &SpecSite,
+    site: &SpecContext,
     peers: &Peers,
     path: &str,
-    to: &mut Vec<Complaint>,
+    to: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut filling = Vars {
         filler: Filler { site, peers, vars },
@@ -255,7 +256,7 @@ struct Vars<'a> {
 
 impl Vars<'_> {
     /// The value of one, and of those that it names; nothing for what names itself, which is said by whoever asked.
-    fn fill(&mut self, name: &str, open: &mut Vec<String>, to: &mut Vec<Complaint>) -> Option<String> {
+    fn fill(&mut self, name: &str, open: &mut Vec<String>, to: &mut Vec<Diagnostic>) -> Option<String> {
         if let Some(done) = self.done.get(name) {
             return Some(done.clone());
         }
@@ -268,7 +269,7 @@ impl Vars<'_> {
         let path = format!("{}.{name}", self.path);
         let mut deeper = Vec::new();
         let inner = &mut |inner: &str| self.fill(inner, open, &mut deeper);
-        let value = filler.fill_with(written, &path, Later::Rendered, to, inner);
+        let value = filler.fill_with(written, &path, Deferral::Rendered, to, inner);
         to.append(&mut deeper);
         open.pop();
         self.done.insert(name.to_owned(), value.clone());

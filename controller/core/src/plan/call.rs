@@ -5,7 +5,7 @@ use std::time::Duration;
 use argus_crds::error::Call;
 use serde_json::{Map, Value, json};
 
-use super::{Act, Binding, ContainerSpec};
+use super::{Action, Binding, ContainerSpec};
 
 /// What a failed run left must not hold up the next one for longer.
 const EVIDENCE: Duration = Duration::from_secs(5);
@@ -14,46 +14,46 @@ const EVIDENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
     /// For calls that an engine answers at once (`ARGUS_TIMEOUT_QUICK`).
-    pub quick: Duration,
+    pub short: Duration,
     /// No call takes longer; a pull or a build may make no progress for as long (`ARGUS_TIMEOUT_HEAVY`).
-    pub heavy: Duration,
+    pub long: Duration,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
         Self {
-            quick: Duration::from_secs(10),
-            heavy: Duration::from_secs(120),
+            short: Duration::from_secs(10),
+            long: Duration::from_secs(120),
         }
     }
 }
 
 impl Deadlines {
     /// The deadline of an act; `None` for pulls and builds, whose backend watches for progress instead.
-    pub fn of(&self, act: &Act) -> Option<Duration> {
-        let medium = Duration::from_secs(30).clamp(self.quick.min(self.heavy), self.heavy);
+    pub fn of(&self, act: &Action) -> Option<Duration> {
+        let medium = Duration::from_secs(30).clamp(self.short.min(self.long), self.long);
         match act {
-            Act::PullImage { .. } | Act::BuildImage(_) => None,
+            Action::PullImage { .. } | Action::BuildImage(_) => None,
             // A restart waits for it.
-            Act::KeepEvidence { .. } => Some(EVIDENCE),
-            Act::CreateContainer { .. }
-            | Act::StartContainer { .. }
-            | Act::CreateNetwork { .. }
-            | Act::RemoveNetwork { .. }
-            | Act::ConnectNetwork { .. }
-            | Act::DisconnectNetwork { .. } => Some(medium),
-            Act::StopContainer { grace, .. } => Some(*grace + Duration::from_secs(10)),
-            Act::RemoveContainer { .. } => Some(medium * 2),
-            Act::CreateVolume { .. }
-            | Act::RemoveVolume { .. }
-            | Act::UnpauseContainer { .. }
-            | Act::PlaceFile { .. }
-            | Act::RenameContainer { .. } => Some(self.quick),
+            Action::CollectEvidence { .. } => Some(EVIDENCE),
+            Action::CreateContainer { .. }
+            | Action::StartContainer { .. }
+            | Action::CreateNetwork { .. }
+            | Action::RemoveNetwork { .. }
+            | Action::ConnectNetwork { .. }
+            | Action::DisconnectNetwork { .. } => Some(medium),
+            Action::StopContainer { grace, .. } => Some(*grace + Duration::from_secs(10)),
+            Action::RemoveContainer { .. } => Some(medium * 2),
+            Action::CreateVolume { .. }
+            | Action::RemoveVolume { .. }
+            | Action::UnpauseContainer { .. }
+            | Action::CopyFile { .. }
+            | Action::RenameContainer { .. } => Some(self.short),
         }
     }
 }
 
-impl Act {
+impl Action {
     /// What it is done with, in names and numbers: values of variables, contents of files, commands and labels stay out, for they may hold
     /// what is nobody's business.
     pub fn arguments(&self) -> Map<String, Value> {
@@ -80,8 +80,8 @@ impl Act {
             Self::StopContainer { id, grace } => json!({ "container": id, "graceSeconds": grace.as_secs() }),
             Self::RenameContainer { id, to } => json!({ "container": id, "to": to }),
             Self::RemoveContainer { id, name } => json!({ "container": id, "name": name }),
-            Self::KeepEvidence { id, number, .. } => json!({ "container": id, "run": number }),
-            Self::PlaceFile { id, file } => json!({ "container": id, "path": file.path }),
+            Self::CollectEvidence { id, number, .. } => json!({ "container": id, "run": number }),
+            Self::CopyFile { id, file } => json!({ "container": id, "path": file.path }),
             Self::ConnectNetwork {
                 network,
                 container,

@@ -38,7 +38,7 @@ pub enum Cause {
         attempt: u32,
     },
     /// Somebody stopped or paused it by hand.
-    ByHand,
+    StoppedExternally,
     /// The engine lost it in a restart of its own.
     EngineRestart,
     /// Its host port was refused and another was assigned.
@@ -62,7 +62,7 @@ pub enum Cause {
     /// More than one container stands for one service.
     Duplicate,
     /// It was seen not to reach others, or not to be reached, though all is as it shall be.
-    Unreached,
+    Unreachable,
     /// The earlier try failed, and its delay is over.
     Retry {
         /// Which try this is, from 2.
@@ -82,7 +82,7 @@ impl fmt::Display for Cause {
             Self::Failed => f.write_str("evidence first"),
             Self::ImageChanged => f.write_str("its image is another by now"),
             Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),
-            Self::ByHand => f.write_str("stopped by hand"),
+            Self::StoppedExternally => f.write_str("stopped by hand"),
             Self::EngineRestart => f.write_str("engine restarted"),
             Self::PortMoved { from } => write!(f, "port {from} was refused"),
             Self::PortFree => f.write_str("port is free again"),
@@ -94,7 +94,7 @@ impl fmt::Display for Cause {
             }
             Self::Orphan { controller } => write!(f, "orphan of controller {controller}"),
             Self::Duplicate => f.write_str("duplicate"),
-            Self::Unreached => f.write_str("out of reach, attached anew"),
+            Self::Unreachable => f.write_str("out of reach, attached anew"),
             Self::Retry { attempt } => write!(f, "try {attempt}"),
         }
     }

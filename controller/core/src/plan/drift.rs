@@ -35,7 +35,7 @@ impl ContainerSpec {
 
 /// The first difference that only a replacement mends; `None` while nothing is known or nothing differs.
 pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Option<String> {
-    let config = &container.facts.as_ref()?.config;
+    let config = &container.inspect.as_ref()?.config;
     let asked = spec.configuration();
     if config.privileged {
         return Some("it is privileged".to_owned());

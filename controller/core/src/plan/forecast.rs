@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Act, ContainerSpec, Step};
-use crate::brain::{Brain, Inputs};
+use super::{Action, ContainerSpec, Step};
 use crate::desired::Accepted;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName};
 use crate::lease::Leases;
 use crate::observed::{
-    Attachment, Container, ContainerState, Facts, Network, Object, ObjectId, Sighting, Volume, World,
+    Attachment, Container, ContainerState, InspectInfo, Network, Object, ObjectId, Store, Volume, WatchEvent,
 };
-use crate::orders::Orders;
 use crate::outcome::Done;
-use crate::probe::{Health, HealthBook, Verdict};
+use crate::probe::{Health, HealthStates, ProbeStatus};
+use crate::reconcile::{Inputs, Planner};
 use crate::time::Timestamp;
+use crate::user_requests::UserRequests;
 
 /// No road is longer: a plan that does not come to rest by then is a defect, and is shown cut.
 const ROUNDS: usize = 10_000;
@@ -24,10 +24,10 @@ const ROUNDS: usize = 10_000;
 ///
 /// One-shots are pretended to exit with 0, probes to say healthy, images to be present.
 pub fn forecast(
-    mut brain: Brain,
+    mut brain: Planner,
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    world: &World,
-    health: &HealthBook,
+    world: &Store,
+    health: &HealthStates,
     leases: &Leases,
     now: Timestamp,
 ) -> Vec<Step> {
@@ -36,29 +36,29 @@ pub fn forecast(
     // Whoever lives does not die of our pretending that time passes.
     let leases = &leases.frozen(now);
     for round in 0..ROUNDS {
-        let turn = brain.turn(&Inputs {
-            orders: &Orders::default(),
+        let turn = brain.reconcile(&Inputs {
+            requests: &UserRequests::default(),
             leases,
             specs,
             scanned: true,
-            world: &world,
+            store: &world,
             health: &health,
-            survey: None,
+            preflight: None,
             now,
         });
-        if turn.look_again {
-            world.apply(Sighting::ListBegan);
+        if turn.relist {
+            world.apply(WatchEvent::Init);
             resee(&mut world);
-            world.apply(Sighting::ListDone);
+            world.apply(WatchEvent::InitDone);
             continue;
         }
-        for (number, step) in turn.begin.iter().enumerate() {
-            let done = pretend(&mut world, &step.act, now, round * 1000 + number);
+        for (number, step) in turn.actions.iter().enumerate() {
+            let done = pretend(&mut world, &step.action, now, round * 1000 + number);
             brain.finished(step, &Ok(done), &world, now);
         }
         let ran = finish_runs(specs, &mut world, &mut health, now);
-        road.extend(turn.begin.iter().cloned());
-        if turn.begin.is_empty() && !ran {
+        road.extend(turn.actions.iter().cloned());
+        if turn.actions.is_empty() && !ran {
             match turn.wake_at {
                 // Nothing but time can bring more; a pretended world has all the time there is.
                 Some(at) if at > now => now = at,
@@ -71,17 +71,17 @@ pub fn forecast(
     road
 }
 
-fn resee(world: &mut World) {
+fn resee(world: &mut Store) {
     let all: Vec<_> = world.environments().values().cloned().collect();
     for observed in all {
         for container in observed.containers.values() {
-            world.apply(Sighting::Saw(Object::Container(container.clone())));
+            world.apply(WatchEvent::Apply(Object::Container(container.clone())));
         }
         for network in observed.networks.values() {
-            world.apply(Sighting::Saw(Object::Network(network.clone())));
+            world.apply(WatchEvent::Apply(Object::Network(network.clone())));
         }
         for volume in observed.volumes.values() {
-            world.apply(Sighting::Saw(Object::Volume(volume.clone())));
+            world.apply(WatchEvent::Apply(Object::Volume(volume.clone())));
         }
     }
 }
@@ -89,8 +89,8 @@ fn resee(world: &mut World) {
 /// One-shots end well, and probes of what runs say healthy; whether that changed anything.
 fn finish_runs(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    world: &mut World,
-    health: &mut HealthBook,
+    world: &mut Store,
+    health: &mut HealthStates,
     now: Timestamp,
 ) -> bool {
     let mut changed = false;
@@ -106,21 +106,21 @@ fn finish_runs(
             .zip(owner.service)
             .and_then(|(accepted, name)| accepted.desired.services.get(&name));
         let Some(service) = service else { continue };
-        let started_at = container.facts.as_ref().and_then(|facts| facts.started_at);
+        let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
         if service.one_shot {
             edit(world, &container.id, |container| {
                 container.state = ContainerState::Exited;
-                if let Some(facts) = &mut container.facts {
+                if let Some(facts) = &mut container.inspect {
                     facts.finished_at = Some(now);
                 }
             });
             changed = true;
         } else if health
             .get(&container.id)
-            .is_none_or(|seen| seen.verdict != Verdict::Healthy || seen.started_at != started_at)
+            .is_none_or(|seen| seen.status != ProbeStatus::Healthy || seen.started_at != started_at)
         {
             let seen = Health {
-                verdict: Verdict::Healthy,
+                status: ProbeStatus::Healthy,
                 since: now,
                 started_at,
                 ..Health::default()
@@ -133,9 +133,9 @@ fn finish_runs(
 }
 
 /// The world after an act that succeeded.
-pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> Done {
+pub fn pretend(world: &mut Store, act: &Action, now: Timestamp, number: usize) -> Done {
     match act {
-        Act::CreateNetwork { name, labels } => {
+        Action::CreateNetwork { name, labels } => {
             let Ok(id) = NetworkId::new(format!("pretended{number}")) else {
                 return Done::Ok;
             };
@@ -145,47 +145,49 @@ pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> D
                 labels: labels.clone(),
                 created_at: now,
             };
-            world.apply(Sighting::Saw(Object::Network(Arc::new(network))));
+            world.apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
             return Done::Network(id);
         }
-        Act::RemoveNetwork { id, .. } => world.apply(Sighting::Gone(ObjectId::Network(id.clone()))),
-        Act::CreateVolume { name, labels } => {
+        Action::RemoveNetwork { id, .. } => world.apply(WatchEvent::Delete(ObjectId::Network(id.clone()))),
+        Action::CreateVolume { name, labels } => {
             let volume = Volume {
                 name: name.to_string(),
                 labels: labels.clone(),
             };
-            world.apply(Sighting::Saw(Object::Volume(Arc::new(volume))));
+            world.apply(WatchEvent::Apply(Object::Volume(Arc::new(volume))));
         }
-        Act::RemoveVolume { name } => world.apply(Sighting::Gone(ObjectId::Volume(name.to_string()))),
-        Act::KeepEvidence { .. } => return Done::Evidence(Box::default()),
-        Act::PullImage { .. } | Act::BuildImage(_) | Act::PlaceFile { .. } => {}
-        Act::CreateContainer { name, spec } => {
+        Action::RemoveVolume { name } => world.apply(WatchEvent::Delete(ObjectId::Volume(name.to_string()))),
+        Action::CollectEvidence { .. } => return Done::Evidence(Box::default()),
+        Action::PullImage { .. } | Action::BuildImage(_) | Action::CopyFile { .. } => {}
+        Action::CreateContainer { name, spec } => {
             let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
                 return Done::Ok;
             };
             let container = created(world, &id, name, spec, now);
-            world.apply(Sighting::Saw(Object::Container(Arc::new(container))));
+            world.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
             return Done::Container(id);
         }
-        Act::StartContainer { id } => edit(world, id, |container| {
+        Action::StartContainer { id } => edit(world, id, |container| {
             container.state = ContainerState::Running;
             container.stopped_by_other = None;
-            if let Some(facts) = &mut container.facts {
+            if let Some(facts) = &mut container.inspect {
                 facts.started_at = Some(now);
                 facts.exit_code = 0;
                 facts.health = None;
             }
         }),
-        Act::StopContainer { id, .. } => edit(world, id, |container| {
+        Action::StopContainer { id, .. } => edit(world, id, |container| {
             container.state = ContainerState::Exited;
-            if let Some(facts) = &mut container.facts {
+            if let Some(facts) = &mut container.inspect {
                 facts.finished_at = Some(now);
             }
         }),
-        Act::UnpauseContainer { id } => edit(world, id, |c| c.state = ContainerState::Running),
-        Act::RenameContainer { id, to } => edit(world, id, |c| c.name = to.to_string()),
-        Act::RemoveContainer { id, .. } => world.apply(Sighting::Gone(ObjectId::Container(id.clone()))),
-        Act::ConnectNetwork {
+        Action::UnpauseContainer { id } => edit(world, id, |c| c.state = ContainerState::Running),
+        Action::RenameContainer { id, to } => edit(world, id, |c| c.name = to.to_string()),
+        Action::RemoveContainer { id, .. } => {
+            world.apply(WatchEvent::Delete(ObjectId::Container(id.clone())))
+        }
+        Action::ConnectNetwork {
             network,
             container,
             aliases,
@@ -198,7 +200,7 @@ pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> D
             };
             edit(world, container, |c| drop(c.networks.insert(name, at)));
         }
-        Act::DisconnectNetwork { network, container } => {
+        Action::DisconnectNetwork { network, container } => {
             if let Ok(id) = ContainerId::new(container.clone()) {
                 edit(world, &id, |c| drop(c.networks.remove(network)));
             }
@@ -208,7 +210,7 @@ pub fn pretend(world: &mut World, act: &Act, now: Timestamp, number: usize) -> D
 }
 
 fn created(
-    world: &World,
+    world: &Store,
     id: &ContainerId,
     name: &ResourceName,
     spec: &ContainerSpec,
@@ -233,7 +235,7 @@ fn created(
         state: ContainerState::Created,
         created_at: now,
         networks: BTreeMap::from([(spec.network.to_string(), at)]),
-        facts: Some(Facts {
+        inspect: Some(InspectInfo {
             started_at: None,
             finished_at: None,
             exit_code: 0,
@@ -248,10 +250,10 @@ fn created(
     }
 }
 
-fn edit(world: &mut World, id: &ContainerId, change: impl FnOnce(&mut Container)) {
+fn edit(world: &mut Store, id: &ContainerId, change: impl FnOnce(&mut Container)) {
     if let Some(container) = world.container(id) {
         let mut container = Container::clone(container);
         change(&mut container);
-        world.apply(Sighting::Saw(Object::Container(Arc::new(container))));
+        world.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Act, Cause, Decision, Failure, Plan, PlanInput, Subject, WaitingOn};
+use super::{Action, ActionFailure, Cause, Decision, Plan, PlanInput, Subject, WaitingOn};
 use crate::desired::{Desired, Image};
-use crate::memory::ImageMemory;
-use crate::outcome::ActError;
+use crate::outcome::ActionError;
+use crate::state::ImageState;
 
 /// The key of an image's subject: its reference, with the digest of the build where it is built.
 pub fn key(image: &Image) -> String {
@@ -29,13 +29,13 @@ pub fn key_of(reference: &str, build: &str) -> String {
 /// A named image is taken to be present until a create says otherwise, which saves asking for each.
 pub(super) fn may_create(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
     let key = key(image);
-    let known = input.memory.images.get(&key);
+    let known = input.state.images.get(&key);
     let there = match image {
-        Image::Named(_) => known != Some(&ImageMemory::Missing),
-        Image::Built(_) => known == Some(&ImageMemory::Present),
+        Image::Named(_) => known != Some(&ImageState::Missing),
+        Image::Built(_) => known == Some(&ImageState::Present),
     };
     let subject = Subject::Image { key };
-    if there && input.barred(&subject).is_none() {
+    if there && input.blocked_by(&subject).is_none() {
         return Ok(());
     }
     Err(WaitingOn::Image {
@@ -62,12 +62,12 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         }
         let subject = Subject::Image { key };
         let act = match &service.image {
-            Image::Named(reference) => Act::PullImage {
+            Image::Named(reference) => Action::PullImage {
                 reference: reference.clone(),
             },
-            Image::Built(build) => Act::BuildImage(build.clone()),
+            Image::Built(build) => Action::BuildImage(build.clone()),
         };
-        let barred = input.barred(&subject);
+        let barred = input.blocked_by(&subject);
         let decision = match barred.or_else(|| patience(input, &act)) {
             Some(wait) => Decision::Wait(wait),
             None => Decision::Do(act, input.cause(&subject, Cause::Missing)),
@@ -77,20 +77,20 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
 }
 
 /// A registry that asked for patience is given it for all that comes from there.
-fn patience(input: &PlanInput<'_>, act: &Act) -> Option<WaitingOn> {
-    let Act::PullImage { reference } = act else {
+fn patience(input: &PlanInput<'_>, act: &Action) -> Option<WaitingOn> {
+    let Action::PullImage { reference } = act else {
         return None;
     };
-    let asked = |(subject, failure): (&Subject, &Failure)| {
+    let asked = |(subject, failure): (&Subject, &ActionFailure)| {
         let Subject::Image { key } = subject else {
             return None;
         };
-        let limited = matches!(failure.error, ActError::RateLimited { .. });
+        let limited = matches!(failure.error, ActionError::RateLimited { .. });
         let until = failure.retry_at(&subject.to_string())?;
         let same = limited && until > input.now && registry(key) == registry(reference);
         same.then(|| (until, failure.clone()))
     };
-    let all = input.memory.failures.iter().filter_map(asked);
+    let all = input.state.action_failures.iter().filter_map(asked);
     let (until, failure) = all.max_by_key(|(until, _)| *until)?;
     Some(WaitingOn::Retry { until, failure })
 }

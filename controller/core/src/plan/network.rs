@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Act, Cause, Decision, Plan, PlanInput, Subject, WaitingOn, render};
+use super::{Action, Cause, Decision, Plan, PlanInput, Subject, WaitingOn, render};
 use crate::desired::Desired;
 use crate::observed::Network;
 
@@ -26,17 +26,17 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     let subject = Subject::Network {
         environment: input.env.clone(),
     };
-    let decision = match input.barred(&subject) {
+    let decision = match input.blocked_by(&subject) {
         Some(WaitingOn::Name { holder, until, .. }) => {
             Decision::Wait(input.name_taken(desired.network.to_string(), holder, until))
         }
         Some(wait) => Decision::Wait(wait),
-        None => match input.may_make(desired) {
+        None => match input.check_preflight(desired) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(
-                Act::CreateNetwork {
+                Action::CreateNetwork {
                     name: desired.network.clone(),
-                    labels: render::labels_of(desired, "network", input.site, input.now),
+                    labels: render::labels_of(desired, "network", input.identity, input.now),
                 },
                 input.cause(&subject, Cause::Missing),
             ),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, PlanInput, WaitingOn};
+use super::{ActionFailure, PlanInput, WaitingOn};
 use crate::labels::Owner;
-use crate::lease::Life;
+use crate::lease::Liveness;
 use crate::observed::Observed;
 use crate::time::Timestamp;
 
@@ -22,7 +22,7 @@ pub type Projects = BTreeMap<String, bool>;
 #[serde(rename_all = "camelCase")]
 pub struct Orphan {
     /// What it is.
-    pub kind: Kind,
+    pub kind: OrphanKind,
     /// The engine's id.
     pub id: String,
     /// Its name.
@@ -36,13 +36,13 @@ pub struct Orphan {
     /// When it was made, by the engine's clock, as far as that is known.
     pub created_at: Option<Timestamp>,
     /// What becomes of it.
-    pub fate: Fate,
+    pub decision: OrphanDecision,
 }
 
 /// What an orphan is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum OrphanKind {
     /// A container.
     Container,
     /// A network.
@@ -51,7 +51,7 @@ pub enum Kind {
     Volume,
 }
 
-impl Kind {
+impl OrphanKind {
     /// As people and files write it.
     pub fn word(self) -> &'static str {
         match self {
@@ -65,16 +65,16 @@ impl Kind {
 /// What becomes of an orphan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Fate {
+pub enum OrphanDecision {
     /// It is removed, or waits for its turn.
-    Going,
+    Removing,
     /// Its removal failed; it is tried again.
     Failed {
         /// How.
-        failure: Failure,
+        failure: ActionFailure,
     },
     /// It is too young to be judged.
-    Young {
+    TooNew {
         /// Until then.
         until: Timestamp,
     },
@@ -91,70 +91,76 @@ impl Orphan {
     pub(crate) fn is_in(&self, observed: &Observed) -> bool {
         let id = self.id.as_str();
         match self.kind {
-            Kind::Container => observed.containers.keys().any(|it| it.as_str() == id),
-            Kind::Network => observed.networks.keys().any(|it| it.as_str() == id),
-            Kind::Volume => observed.volumes.contains_key(id),
+            OrphanKind::Container => observed.containers.keys().any(|it| it.as_str() == id),
+            OrphanKind::Network => observed.networks.keys().any(|it| it.as_str() == id),
+            OrphanKind::Volume => observed.volumes.contains_key(id),
         }
     }
 
     /// When time alone changes what becomes of it.
     pub fn until(&self) -> Option<Timestamp> {
-        match &self.fate {
-            Fate::Young { until } => Some(*until),
-            Fate::Going | Fate::Failed { .. } | Fate::OtherProject | Fate::ReportOnly | Fate::KeptVolume => {
-                None
-            }
+        match &self.decision {
+            OrphanDecision::TooNew { until } => Some(*until),
+            OrphanDecision::Removing
+            | OrphanDecision::Failed { .. }
+            | OrphanDecision::OtherProject
+            | OrphanDecision::ReportOnly
+            | OrphanDecision::KeptVolume => None,
         }
     }
 
     /// Nothing is done about it unless a person asks for it.
     pub fn is_only_reported(&self) -> bool {
-        match self.fate {
-            Fate::OtherProject | Fate::ReportOnly | Fate::KeptVolume => true,
-            Fate::Going | Fate::Failed { .. } | Fate::Young { .. } => false,
+        match self.decision {
+            OrphanDecision::OtherProject | OrphanDecision::ReportOnly | OrphanDecision::KeptVolume => true,
+            OrphanDecision::Removing | OrphanDecision::Failed { .. } | OrphanDecision::TooNew { .. } => false,
         }
     }
 }
 
 /// Whose something is that nobody desires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum OwnerStatus {
     /// This controller made it.
     Ours,
     /// Its controller is dead.
-    Nobodys,
+    Unowned,
     /// Its controller lives, or may.
     Another,
 }
 
-pub(super) fn whose(input: &PlanInput<'_>, controller: &str) -> Whose {
-    if !controller.is_empty() && controller == input.site.controller {
-        return Whose::Ours;
+pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStatus {
+    if !controller.is_empty() && controller == input.identity.controller {
+        return OwnerStatus::Ours;
     }
     // What was ours to keep is ours to take down.
     let kept = input.accepted.is_none() && input.kept().is_some_and(|kept| kept.revision.is_some());
-    match input.leases.life(controller, input.now) {
-        Life::Us => Whose::Ours,
-        Life::Dead if kept => Whose::Ours,
-        Life::Dead => Whose::Nobodys,
-        Life::Lives(_) | Life::Doubtful | Life::Unknown => Whose::Another,
+    match input.leases.liveness(controller, input.now) {
+        Liveness::Own => OwnerStatus::Ours,
+        Liveness::Dead if kept => OwnerStatus::Ours,
+        Liveness::Dead => OwnerStatus::Unowned,
+        Liveness::Alive(_) | Liveness::Doubtful | Liveness::Unknown => OwnerStatus::Another,
     }
 }
 
 /// Why an orphan is left alone; `Ok` where it is to go.
-pub(super) fn may_go(input: &PlanInput<'_>, owner: &Owner, made: Option<Timestamp>) -> Result<(), Fate> {
-    let asked = input.orders.cleans(&owner.project, input.now);
+pub(super) fn can_remove(
+    input: &PlanInput<'_>,
+    owner: &Owner,
+    made: Option<Timestamp>,
+) -> Result<(), OrphanDecision> {
+    let asked = input.requests.is_cleaning(&owner.project, input.now);
     match input.projects.get(&owner.project) {
         _ if asked => {}
         Some(true) => {}
-        Some(false) => return Err(Fate::ReportOnly),
-        None => return Err(Fate::OtherProject),
+        Some(false) => return Err(OrphanDecision::ReportOnly),
+        None => return Err(OrphanDecision::OtherProject),
     }
     // Its age is told by the clock that dated it.
     let now = input.leases.engine_time(input.now);
     let old = made.map(|made| made + GRACE);
     match old {
-        Some(old) if old > now => Err(Fate::Young {
+        Some(old) if old > now => Err(OrphanDecision::TooNew {
             until: input.now + old.since(now),
         }),
         Some(_) | None => Ok(()),
@@ -162,11 +168,11 @@ pub(super) fn may_go(input: &PlanInput<'_>, owner: &Owner, made: Option<Timestam
 }
 
 /// What a wait for its removal means for it.
-pub(crate) fn fate_of(on: &WaitingOn) -> Fate {
+pub(crate) fn decide(on: &WaitingOn) -> OrphanDecision {
     match on {
-        WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => Fate::Failed {
+        WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => OrphanDecision::Failed {
             failure: failure.clone(),
         },
-        _ => Fate::Going,
+        _ => OrphanDecision::Removing,
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::desired::{Desired, Port, PortStrategy};
 use crate::ident::{HostPort, ServiceName};
-use crate::memory::{EnvMemory, Refused};
 use crate::outcome::PortOwner;
 use crate::plan::{PortKey, PortMap, WaitingOn};
+use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
 
 /// A refused port is not tried again for this long, unless it was seen free right after the refusal.
@@ -34,12 +34,12 @@ pub struct Assignment {
 /// Assigns every published port of an environment.
 pub fn assign(
     desired: &Desired,
-    memory: &EnvMemory,
+    memory: &EnvHistory,
     claims: &Claims,
-    refused: &BTreeMap<HostPort, Refused>,
+    refused: &BTreeMap<HostPort, RefusedPort>,
     now: Timestamp,
 ) -> Assignment {
-    let mut hand = Hand {
+    let mut hand = PortAssigner {
         desired,
         claims,
         refused,
@@ -58,22 +58,22 @@ pub fn assign(
         .partition(|(service, port)| sticky(memory, service, port).is_some());
     for (service, port) in held.into_iter().chain(new) {
         let sticky = sticky(memory, service, port);
-        hand.give(service, port, sticky);
+        hand.assign(service, port, sticky);
     }
     hand.out
 }
 
-struct Hand<'a> {
+struct PortAssigner<'a> {
     desired: &'a Desired,
     claims: &'a Claims,
-    refused: &'a BTreeMap<HostPort, Refused>,
+    refused: &'a BTreeMap<HostPort, RefusedPort>,
     now: Timestamp,
     taken: BTreeSet<HostPort>,
     out: Assignment,
 }
 
-impl Hand<'_> {
-    fn give(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) {
+impl PortAssigner<'_> {
+    fn assign(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) {
         let chosen = match self.desired.ports.strategy {
             PortStrategy::Fail => self.insist(service, port),
             PortStrategy::Auto => self.choose(service, port, sticky),
@@ -131,7 +131,7 @@ impl Hand<'_> {
             Some(held) if self.open(held, port) => Some(held),
             Some(_) | None => wanted.filter(|wanted| self.open(*wanted, port)),
         };
-        let free = |number: &u16| self.open(*number, port) && !self.seen_busy(*number, port);
+        let free = |number: &u16| self.open(*number, port) && !self.is_busy(*number, port);
         // What was refused is not tried again before everything else was: trying all of it may take longer than a refusal
         // holds.
         let found = preferred
@@ -175,7 +175,7 @@ impl Hand<'_> {
     }
 
     /// Seen taken when some other port was refused a moment ago: not worth a try.
-    fn seen_busy(&self, number: u16, port: &Port) -> bool {
+    fn is_busy(&self, number: u16, port: &Port) -> bool {
         let host = HostPort {
             number,
             protocol: port.protocol,
@@ -187,7 +187,7 @@ impl Hand<'_> {
 }
 
 /// The port that is held already, as long as the wish is still the same.
-fn sticky(memory: &EnvMemory, service: &ServiceName, port: &Port) -> Option<u16> {
+fn sticky(memory: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
     let key = key(service, port);
     let held = *memory.ports.get(&key)?;
     let same_wish = memory

@@ -3,9 +3,9 @@
 use super::{PlanInput, WaitingOn, drift};
 use crate::desired::{Condition, Probe, ProbeKind, Service};
 use crate::ident::ServiceName;
-use crate::memory::restart;
-use crate::observed::{Container, ContainerState, EngineHealthStatus, Facts, Outage};
-use crate::probe::{HealthBook, Verdict};
+use crate::observed::{Container, ContainerState, EngineHealthStatus, InspectInfo, Outage};
+use crate::probe::{HealthStates, ProbeStatus};
+use crate::state::restart;
 
 /// The container that is what its service shall be now.
 pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Option<&'a Container> {
@@ -15,7 +15,7 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
         .containers
         .values()
         .filter(|container| container.is_of(service) && container.carries(hash))
-        .filter(|container| !input.memory.not_ours.contains(&container.id))
+        .filter(|container| !input.state.not_ours.contains(&container.id))
         .filter(|container| match container.state {
             ContainerState::Removing | ContainerState::Dead => false,
             ContainerState::Created
@@ -25,7 +25,7 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
             | ContainerState::Exited => drift::configuration(spec, container).is_none(),
         })
         .min_by_key(|container| {
-            let up = crate::memory::expectation::is_up(container.state);
+            let up = crate::state::expectation::is_up(container.state);
             (!up, container.created_at, container.id.clone())
         })
         .map(std::convert::AsRef::as_ref)
@@ -35,13 +35,13 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
 /// `None`: running is enough.
 ///
 /// What a probe of ours found on the way into an outage is not decided: it is asked anew when the engine is back.
-pub(crate) fn verdict(
+pub(crate) fn probe_status(
     probe: Option<&Probe>,
     container: &Container,
-    health: &HealthBook,
+    health: &HealthStates,
     outages: &[Outage],
-) -> Option<Verdict> {
-    let facts = container.facts.as_ref();
+) -> Option<ProbeStatus> {
+    let facts = container.inspect.as_ref();
     let started_at = facts.and_then(|facts| facts.started_at);
     let by_engine = match probe.map(|probe| &probe.kind) {
         None | Some(ProbeKind::Docker) => true,
@@ -52,34 +52,34 @@ pub(crate) fn verdict(
             .get(&container.id)
             .filter(|seen| seen.started_at == started_at || started_at.is_none())
             .filter(|seen| {
-                seen.verdict != Verdict::Unhealthy || !restart::into_an_outage(seen.since, outages)
+                seen.status != ProbeStatus::Unhealthy || !restart::into_an_outage(seen.since, outages)
             });
-        return Some(seen.map_or(Verdict::Starting, |seen| seen.verdict));
+        return Some(seen.map_or(ProbeStatus::Starting, |seen| seen.status));
     }
     match facts.and_then(|facts| facts.health.as_ref()) {
         // A verdict from before the start says nothing about this run.
-        Some(said) if said.checked_at.is_some_and(|at| Some(at) < started_at) => Some(Verdict::Starting),
+        Some(said) if said.checked_at.is_some_and(|at| Some(at) < started_at) => Some(ProbeStatus::Starting),
         Some(said) => Some(match said.status {
-            EngineHealthStatus::Starting => Verdict::Starting,
-            EngineHealthStatus::Healthy => Verdict::Healthy,
-            EngineHealthStatus::Unhealthy => Verdict::Unhealthy,
+            EngineHealthStatus::Starting => ProbeStatus::Starting,
+            EngineHealthStatus::Healthy => ProbeStatus::Healthy,
+            EngineHealthStatus::Unhealthy => ProbeStatus::Unhealthy,
         }),
-        None if probe.is_some() => Some(Verdict::Starting),
+        None if probe.is_some() => Some(ProbeStatus::Starting),
         // Whether the image has a check of its own is known only after an inspect.
-        None if facts.is_none() => Some(Verdict::Starting),
+        None if facts.is_none() => Some(ProbeStatus::Starting),
         None => None,
     }
 }
 
 /// Whether the image shall be what checks its health, and has no check: the engine tells of one from the start on.
-pub(crate) fn is_never_asked(probe: Option<&Probe>, container: &Container) -> bool {
+pub(crate) fn is_never_probed(probe: Option<&Probe>, container: &Container) -> bool {
     let by_image = probe.is_some_and(|probe| probe.kind == ProbeKind::Docker);
-    let has_none = |facts: &Facts| facts.started_at.is_some() && facts.health.is_none();
-    by_image && container.facts.as_ref().is_some_and(has_none)
+    let has_none = |facts: &InspectInfo| facts.started_at.is_some() && facts.health.is_none();
+    by_image && container.inspect.as_ref().is_some_and(has_none)
 }
 
 /// Whether everything that a service depends on has come far enough.
-pub(super) fn may_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitingOn> {
+pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitingOn> {
     let Some(accepted) = input.accepted else {
         return Ok(());
     };
@@ -87,7 +87,7 @@ pub(super) fn may_start(input: &PlanInput<'_>, service: &Service) -> Result<(), 
         let Some(other) = accepted.desired.services.get(&dependency.service) else {
             continue;
         };
-        if !has_come(input, other, dependency.condition) {
+        if !is_dependency_met(input, other, dependency.condition) {
             let (service, condition) = (dependency.service.clone(), dependency.condition);
             return Err(WaitingOn::Dependency { service, condition });
         }
@@ -95,7 +95,7 @@ pub(super) fn may_start(input: &PlanInput<'_>, service: &Service) -> Result<(), 
     Ok(())
 }
 
-fn has_come(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {
+fn is_dependency_met(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {
     let done = completed(input, other);
     let Some(container) = current(input, &other.name) else {
         return done;
@@ -107,8 +107,8 @@ fn has_come(input: &PlanInput<'_>, other: &Service, condition: Condition) -> boo
         Condition::Healthy => {
             done || (running
                 && !other.one_shot
-                && verdict(other.probe.as_ref(), container, input.health, input.outages)
-                    .is_none_or(|verdict| verdict == Verdict::Healthy))
+                && probe_status(other.probe.as_ref(), container, input.health, input.outages)
+                    .is_none_or(|verdict| verdict == ProbeStatus::Healthy))
         }
     }
 }
@@ -128,7 +128,10 @@ pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
     let seen = || {
         current(input, &service.name).is_some_and(|container| {
             container.state == ContainerState::Exited
-                && container.facts.as_ref().is_some_and(|facts| facts.exit_code == 0)
+                && container
+                    .inspect
+                    .as_ref()
+                    .is_some_and(|facts| facts.exit_code == 0)
         })
     };
     remembered || seen()

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::brain::Site;
 use crate::desired::{Desired, Image, Role, Service};
 use crate::ident::{HostPort, ServiceName, SpecHash};
 use crate::labels;
-use crate::plan::{Binding, ContainerSpec, PortKey, PortMap, moved};
+use crate::plan::{Binding, ContainerSpec, PortKey, PortMap, port_references};
+use crate::reconcile::ControllerIdentity;
 use crate::time::Timestamp;
 
 /// Every service of an environment, rendered, with the hash that its container must carry.
 pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, SpecHash)>;
 
 /// Renders all services under one port map.
-pub fn environment(desired: &Desired, ports: &PortMap, site: &Site) -> Rendered {
+pub fn environment(desired: &Desired, ports: &PortMap, site: &ControllerIdentity) -> Rendered {
     desired
         .services
         .values()
@@ -30,7 +30,7 @@ pub fn stamped(
     spec: &ContainerSpec,
     hash: &SpecHash,
     desired: &Desired,
-    site: &Site,
+    site: &ControllerIdentity,
     now: Timestamp,
 ) -> ContainerSpec {
     let mut spec = spec.clone();
@@ -40,7 +40,12 @@ pub fn stamped(
 }
 
 /// Labels of a network or volume.
-pub fn labels_of(desired: &Desired, role: &str, site: &Site, now: Timestamp) -> BTreeMap<String, String> {
+pub fn labels_of(
+    desired: &Desired,
+    role: &str,
+    site: &ControllerIdentity,
+    now: Timestamp,
+) -> BTreeMap<String, String> {
     let mut all = stable(desired, role);
     all.extend(volatile(desired, site, now));
     if role == "volume" && desired.delete_volumes {
@@ -58,7 +63,7 @@ fn stable(desired: &Desired, role: &str) -> BTreeMap<String, String> {
     ])
 }
 
-fn volatile(desired: &Desired, site: &Site, now: Timestamp) -> [(String, String); 4] {
+fn volatile(desired: &Desired, site: &ControllerIdentity, now: Timestamp) -> [(String, String); 4] {
     [
         (labels::REVISION.into(), desired.revision.to_string()),
         (labels::CONTROLLER.into(), site.controller.clone()),
@@ -67,10 +72,16 @@ fn volatile(desired: &Desired, site: &Site, now: Timestamp) -> [(String, String)
     ]
 }
 
-fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site) -> ContainerSpec {
+fn container(
+    desired: &Desired,
+    service: &Service,
+    ports: &PortMap,
+    site: &ControllerIdentity,
+) -> ContainerSpec {
     let variable =
-        |written: &str| moved::variable(&resolve(written, desired, ports), desired, service, ports);
-    let word = |written: &String| moved::word(&resolve(written, desired, ports), desired, service, ports);
+        |written: &str| port_references::variable(&resolve(written, desired, ports), desired, service, ports);
+    let word =
+        |written: &String| port_references::word(&resolve(written, desired, ports), desired, service, ports);
     let words = |written: &Option<Vec<String>>| Some(written.as_ref()?.iter().map(word).collect());
     let role = match service.role {
         Role::Service => "service",
@@ -119,7 +130,7 @@ fn container(desired: &Desired, service: &Service, ports: &PortMap, site: &Site)
     }
 }
 
-fn bindings(service: &Service, ports: &PortMap, site: &Site) -> Vec<Binding> {
+fn bindings(service: &Service, ports: &PortMap, site: &ControllerIdentity) -> Vec<Binding> {
     service
         .ports
         .iter()

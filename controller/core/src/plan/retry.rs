@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::Failure;
+use super::ActionFailure;
 use crate::backoff::{self, Growth};
-use crate::outcome::ActError;
+use crate::outcome::ActionError;
 use crate::time::Timestamp;
 
-impl Failure {
+impl ActionFailure {
     /// When the same act may be tried again; `None`: repeating does not mend it.
     pub fn retry_at(&self, key: &str) -> Option<Timestamp> {
         let grow = |base: u64, cap: u64| {
@@ -16,33 +16,34 @@ impl Failure {
             Some(self.at + backoff::jittered(delay, key, self.attempts))
         };
         match &self.error {
-            ActError::Unknown(_)
-            | ActError::TimedOut(_)
-            | ActError::ConnectionLost(_)
-            | ActError::Unreachable(_)
-            | ActError::Engine(_) => grow(500, 60_000),
-            ActError::Gone | ActError::NetworkGone(_) | ActError::NetworkInUse(_) | ActError::Busy(_) => {
-                grow(500, 30_000)
-            }
-            ActError::StartFailed(_) | ActError::PullFailed(_) => grow(2_000, 60_000),
-            ActError::ImageNotFound(_) | ActError::AuthRequired(_) => grow(10_000, 60_000),
-            ActError::RateLimited { retry_after, .. } => {
+            ActionError::Unknown(_)
+            | ActionError::TimedOut(_)
+            | ActionError::ConnectionLost(_)
+            | ActionError::Unreachable(_)
+            | ActionError::Engine(_) => grow(500, 60_000),
+            ActionError::Gone
+            | ActionError::NetworkGone(_)
+            | ActionError::NetworkInUse(_)
+            | ActionError::Busy(_) => grow(500, 30_000),
+            ActionError::StartFailed(_) | ActionError::PullFailed(_) => grow(2_000, 60_000),
+            ActionError::ImageNotFound(_) | ActionError::AuthRequired(_) => grow(10_000, 60_000),
+            ActionError::RateLimited { retry_after, .. } => {
                 let asked = retry_after.map(|span| self.at + span);
                 grow(10_000, 300_000).max(asked)
             }
-            ActError::NameTaken { .. } | ActError::PoolExhausted(_) | ActError::DiskFull(_) => {
+            ActionError::NameTaken { .. } | ActionError::PoolExhausted(_) | ActionError::DiskFull(_) => {
                 Some(self.at + Duration::from_secs(10))
             }
             // Assignment decides about ports, the image's own subject about images.
-            ActError::PortTaken(_)
-            | ActError::ImageMissing
-            | ActError::CircuitOpen
-            | ActError::JournalUnwritable(_) => Some(self.at),
-            ActError::BuildFailed { .. }
-            | ActError::EntrypointNotFound(_)
-            | ActError::BadMount(_)
-            | ActError::NotOurs(_)
-            | ActError::Rejected(_) => None,
+            ActionError::PortTaken(_)
+            | ActionError::ImageMissing
+            | ActionError::CircuitOpen
+            | ActionError::JournalUnwritable(_) => Some(self.at),
+            ActionError::BuildFailed { .. }
+            | ActionError::EntrypointNotFound(_)
+            | ActionError::BadMount(_)
+            | ActionError::NotOurs(_)
+            | ActionError::Rejected(_) => None,
         }
     }
 }

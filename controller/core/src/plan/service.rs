@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Act, Cause, ContainerSpec, Decision, Holder, Plan, PlanInput, Subject, WaitingOn, drift, image, network,
-    port, ready, render, volume,
+    Action, Cause, ContainerSpec, Decision, LeaseHolder, Plan, PlanInput, Subject, WaitingOn, drift, image,
+    network, port, ready, render, volume,
 };
 use crate::desired::{Accepted, Service};
 use crate::ident::{ResourceName, SpecHash};
-use crate::lease::Life;
-use crate::memory::expectation::is_up;
+use crate::lease::Liveness;
 use crate::observed::{Container, ContainerState};
-use crate::outcome::ActError;
+use crate::outcome::ActionError;
+use crate::state::expectation::is_up;
 
 mod attach;
 mod run;
@@ -21,14 +21,14 @@ mod run;
 const NAME_RETRY: Duration = Duration::from_secs(10);
 
 /// One service with everything that is looked at to decide about it.
-struct Look<'a> {
+struct ServicePlanner<'a> {
     input: &'a PlanInput<'a>,
     accepted: &'a Accepted,
     service: &'a Service,
     spec: &'a ContainerSpec,
     hash: &'a SpecHash,
     subject: Subject,
-    mine: Vec<&'a Arc<Container>>,
+    owned: Vec<&'a Arc<Container>>,
 }
 
 pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service, plan: &mut Plan) {
@@ -40,32 +40,32 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         .containers
         .values()
         .filter(|container| container.is_of(&service.name))
-        .filter(|container| !input.memory.not_ours.contains(&container.id))
+        .filter(|container| !input.state.not_ours.contains(&container.id))
         .collect();
     let subject = Subject::Service {
         environment: input.env.clone(),
         service: service.name.clone(),
     };
-    let look = Look {
+    let look = ServicePlanner {
         input,
         accepted,
         service,
         spec,
         hash,
         subject: subject.clone(),
-        mine,
+        owned: mine,
     };
     let outlives = |container: &&Arc<Container>| is_up(container.state) && !container.carries(hash);
-    if look.mine.iter().any(outlives) {
-        plan.outlived.insert(service.name.clone());
+    if look.owned.iter().any(outlives) {
+        plan.replaced_but_running.insert(service.name.clone());
     }
-    plan.take(subject, look.decide());
+    plan.take(subject, look.plan_service());
 }
 
-impl Look<'_> {
-    fn decide(&self) -> Decision {
+impl ServicePlanner<'_> {
+    fn plan_service(&self) -> Decision {
         let current = ready::current(self.input, &self.service.name);
-        let barred = self.input.barred(&self.subject);
+        let barred = self.input.blocked_by(&self.subject);
         if let Some(wait) = barred {
             // A failed call says nothing against a container that runs as it shall.
             let failing = matches!(
@@ -77,7 +77,7 @@ impl Look<'_> {
             }
         }
         if let Some(act) = run::evidence(self) {
-            return match self.input.failing(&self.subject) {
+            return match self.input.backoff_of(&self.subject) {
                 // Nothing is done to the container before.
                 Some(WaitingOn::Retry { until, failure }) if failure.verb == act.verb() => {
                     Decision::Wait(WaitingOn::Retry { until, failure })
@@ -86,22 +86,22 @@ impl Look<'_> {
             };
         }
         let others: Vec<&Container> = self
-            .mine
+            .owned
             .iter()
             .map(AsRef::as_ref)
             .filter(|container| current.is_none_or(|current| current.id != container.id))
             .collect();
         if let Some(rival) = others.iter().find(|other| !self.is_ours(other)) {
-            return Decision::Wait(self.rival(rival));
+            return Decision::Wait(self.foreign_holder(rival));
         }
         let decision = match current {
-            None => self.make(&others),
-            Some(current) => match self.clear(current, &others) {
-                Decision::Settled => self.keep(current),
+            None => self.plan_create(&others),
+            Some(current) => match self.remove_extra(current, &others) {
+                Decision::Settled => self.plan_current(current),
                 decision => decision,
             },
         };
-        match (decision, self.input.failing(&self.subject)) {
+        match (decision, self.input.backoff_of(&self.subject)) {
             // What one call cannot mend another may: what was paused meanwhile cannot be started, but unpaused.
             (Decision::Do(act, cause), Some(WaitingOn::Failed { failure })) if failure.verb != act.verb() => {
                 Decision::Do(act, cause)
@@ -114,13 +114,13 @@ impl Look<'_> {
     /// What a living controller made is adopted as it is, but never replaced; what a dead one made is ours.
     fn is_ours(&self, container: &Container) -> bool {
         let (input, maker) = (self.input, maker(container));
-        container.is_made_by(&input.site.controller) || input.leases.yields(input.env, maker, input.now)
+        container.is_made_by(&input.identity.controller) || input.leases.yields(input.env, maker, input.now)
     }
 
-    fn rival(&self, rival: &Container) -> WaitingOn {
+    fn foreign_holder(&self, rival: &Container) -> WaitingOn {
         let controller = maker(rival);
-        if let Life::Lives(lease) = self.input.leases.life(controller, self.input.now) {
-            let holder = Holder::of(lease, self.input.leases);
+        if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
+            let holder = LeaseHolder::of(lease, self.input.leases);
             return WaitingOn::Leased { holder, until: None };
         }
         WaitingOn::Name {
@@ -142,7 +142,7 @@ impl Look<'_> {
     }
 
     /// Nothing is what it shall be: what can go now goes, and the new one is made.
-    fn make(&self, others: &[&Container]) -> Decision {
+    fn plan_create(&self, others: &[&Container]) -> Decision {
         if others.is_empty() && ready::completed(self.input, self.service) {
             return Decision::Settled;
         }
@@ -152,7 +152,7 @@ impl Look<'_> {
             return Decision::Wait(WaitingOn::Removal);
         }
         // Whoever takes a failed container away takes neither its delay nor its budget with it.
-        if let Err(wait) = run::may_follow(self).and_then(|_| self.may_create()) {
+        if let Err(wait) = run::may_follow(self).and_then(|_| self.check_create()) {
             return Decision::Wait(wait);
         }
         // What does not run serves nobody, and its name can be had for the new one.
@@ -169,18 +169,18 @@ impl Look<'_> {
             self.spec,
             self.hash,
             &self.accepted.desired,
-            self.input.site,
+            self.input.identity,
             self.input.now,
         );
-        let act = Act::CreateContainer {
+        let act = Action::CreateContainer {
             name,
             spec: Box::new(spec),
         };
         Decision::Do(act, self.input.cause(&self.subject, self.why_new(others)))
     }
 
-    fn may_create(&self) -> Result<(), WaitingOn> {
-        self.input.may_make(&self.accepted.desired)?;
+    fn check_create(&self) -> Result<(), WaitingOn> {
+        self.input.check_preflight(&self.accepted.desired)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
             && matches!(blocked, WaitingOn::Ports { .. })
         {
@@ -221,15 +221,15 @@ impl Look<'_> {
                 .split(',')
                 .any(|entry| entry.contains(&format!("={}@", binding.host)))
         });
-        let refusal =
-            self.input
-                .memory
-                .failures
-                .get(&self.subject)
-                .and_then(|failure| match &failure.error {
-                    ActError::PortTaken(refusal) => Some(refusal.port),
-                    _ => None,
-                });
+        let refusal = self
+            .input
+            .state
+            .action_failures
+            .get(&self.subject)
+            .and_then(|failure| match &failure.error {
+                ActionError::PortTaken(refusal) => Some(refusal.port),
+                _ => None,
+            });
         match refusal {
             Some(from) if moved => Cause::PortMoved { from },
             _ => Cause::SpecChanged,
@@ -253,7 +253,7 @@ impl Look<'_> {
     }
 
     /// The one is there; the others go, but what runs goes only when the one can take over.
-    fn clear(&self, current: &Container, others: &[&Container]) -> Decision {
+    fn remove_extra(&self, current: &Container, others: &[&Container]) -> Decision {
         let Some(other) = others.iter().find(|c| c.state != ContainerState::Removing) else {
             return Decision::Settled;
         };
@@ -266,12 +266,12 @@ impl Look<'_> {
             return remove(other, cause);
         }
         if !is_up(current.state)
-            && !self.stands_in_the_way(other)
-            && let Err(wait) = ready::may_start(self.input, self.service).and_then(|()| self.may_have_ports())
+            && !self.is_blocking(other)
+            && let Err(wait) = ready::check_start(self.input, self.service).and_then(|()| self.check_ports())
         {
             return Decision::Wait(wait);
         }
-        let act = Act::StopContainer {
+        let act = Action::StopContainer {
             id: other.id.clone(),
             grace: self.service.stop_grace,
         };
@@ -279,8 +279,8 @@ impl Look<'_> {
     }
 
     /// An old container holds a host port that now belongs to another service, which may be what the new one waits for.
-    fn stands_in_the_way(&self, old: &Container) -> bool {
-        let Some(facts) = &old.facts else { return false };
+    fn is_blocking(&self, old: &Container) -> bool {
+        let Some(facts) = &old.inspect else { return false };
         facts.config.bindings.iter().any(|(_, held)| {
             self.input.ports.ports.iter().any(|(key, number)| {
                 let assigned = key.container.protocol == held.protocol && *number == held.number;
@@ -290,9 +290,9 @@ impl Look<'_> {
     }
 
     /// The one is alone: name, network, then its run.
-    fn keep(&self, current: &Container) -> Decision {
+    fn plan_current(&self, current: &Container) -> Decision {
         if current.name != self.service.container_name.as_str() {
-            let act = Act::RenameContainer {
+            let act = Action::RenameContainer {
                 id: current.id.clone(),
                 to: self.service.container_name.clone(),
             };
@@ -321,7 +321,7 @@ impl Look<'_> {
         }
     }
 
-    fn may_have_ports(&self) -> Result<(), WaitingOn> {
+    fn check_ports(&self) -> Result<(), WaitingOn> {
         match self.input.ports.blocked.get(&self.service.name) {
             Some(blocked) => Err(blocked.clone()),
             None => Ok(()),
@@ -330,8 +330,8 @@ impl Look<'_> {
 
     /// Whether a host port that the container needs is held by another container of this environment,
     /// or must not be tried yet.
-    fn may_bind(&self) -> Result<(), WaitingOn> {
-        self.may_have_ports()?;
+    fn check_binding(&self) -> Result<(), WaitingOn> {
+        self.check_ports()?;
         for binding in &self.spec.bindings {
             let wanted = crate::ident::HostPort {
                 number: binding.host,
@@ -339,9 +339,9 @@ impl Look<'_> {
             };
             let holder = self.input.observed.containers.values().find(|other| {
                 is_up(other.state)
-                    && !self.mine.iter().any(|mine| mine.id == other.id)
+                    && !self.owned.iter().any(|mine| mine.id == other.id)
                     && other
-                        .facts
+                        .inspect
                         .as_ref()
                         .is_some_and(|facts| facts.config.bindings.iter().any(|(_, host)| *host == wanted))
             });
@@ -370,5 +370,5 @@ fn maker(container: &Container) -> &str {
 
 fn remove(container: &Container, cause: Cause) -> Decision {
     let (id, name) = (container.id.clone(), container.name.clone());
-    Decision::Do(Act::RemoveContainer { id, name }, cause)
+    Decision::Do(Action::RemoveContainer { id, name }, cause)
 }

@@ -1,6 +1,6 @@
 //! A plan as text that a person compares: one line an act, one line a wait, sorted, and the next wake.
 
-use super::{Act, ContainerSpec, Plan, Step, Wait};
+use super::{Action, ContainerSpec, Plan, Step, Wait};
 use crate::status::words;
 
 /// The plan as text; variables and their values are left out, they may be secret.
@@ -28,8 +28,8 @@ pub fn text(plan: &Plan) -> String {
 fn step(step: &Step) -> String {
     let Step {
         subject,
-        act,
-        because,
+        action: act,
+        cause: because,
     } = step;
     let what = object(act);
     let verb = act.verb();
@@ -47,26 +47,27 @@ fn wait(wait: &Wait) -> String {
 }
 
 /// What the call is made on, as far as the subject does not say it.
-fn object(act: &Act) -> String {
+fn object(act: &Action) -> String {
     match act {
-        Act::CreateNetwork { name, .. } => name.to_string(),
-        Act::RemoveNetwork { name, .. } => name.clone(),
-        Act::CreateVolume { .. } | Act::RemoveVolume { .. } | Act::PullImage { .. } | Act::BuildImage(_) => {
-            String::new()
-        }
-        Act::CreateContainer { name, spec } => created(name.as_str(), spec),
-        Act::KeepEvidence { id, number, .. } => format!("{number}, {id}"),
-        Act::PlaceFile { id, file } => format!("{} into {id}", file.path),
-        Act::StartContainer { id } | Act::UnpauseContainer { id } => id.to_string(),
-        Act::StopContainer { id, grace } => format!("{id}, grace {}s", grace.as_secs()),
-        Act::RenameContainer { id, to } => format!("{id} to {to}"),
-        Act::RemoveContainer { id, name } => format!("{id} {name}"),
-        Act::ConnectNetwork {
+        Action::CreateNetwork { name, .. } => name.to_string(),
+        Action::RemoveNetwork { name, .. } => name.clone(),
+        Action::CreateVolume { .. }
+        | Action::RemoveVolume { .. }
+        | Action::PullImage { .. }
+        | Action::BuildImage(_) => String::new(),
+        Action::CreateContainer { name, spec } => created(name.as_str(), spec),
+        Action::CollectEvidence { id, number, .. } => format!("{number}, {id}"),
+        Action::CopyFile { id, file } => format!("{} into {id}", file.path),
+        Action::StartContainer { id } | Action::UnpauseContainer { id } => id.to_string(),
+        Action::StopContainer { id, grace } => format!("{id}, grace {}s", grace.as_secs()),
+        Action::RenameContainer { id, to } => format!("{id} to {to}"),
+        Action::RemoveContainer { id, name } => format!("{id} {name}"),
+        Action::ConnectNetwork {
             network,
             container,
             aliases,
         } => format!("{container} to {network} as {}", aliases.join(", ")),
-        Act::DisconnectNetwork { network, container } => format!("{container} from {network}"),
+        Action::DisconnectNetwork { network, container } => format!("{container} from {network}"),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::desired::Condition;
 use crate::ident::{EnvName, HostPort, ResourceName, ServiceName};
-use crate::lease::{Lease, Leases};
+use crate::lease::{ControllerLease, Leases};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
 
@@ -23,7 +23,7 @@ pub enum WaitingOn {
         why: String,
     },
     /// A breaker is not closed: the engine is left alone, or tried with one other call.
-    Circuit {
+    Breaker {
         /// It is the engine's own, not that of the environment.
         engine: bool,
         /// When it is tried again; `None` while it is tried.
@@ -32,7 +32,7 @@ pub enum WaitingOn {
         why: String,
     },
     /// The engine came back, and another environment goes first.
-    Ramp {
+    RampUp {
         /// Which.
         environment: EnvName,
         /// It goes alone until then at most.
@@ -46,11 +46,11 @@ pub enum WaitingOn {
         why: String,
     },
     /// This controller's lease does not say yet that it is at work here, or has run out.
-    Lease,
+    ControllerLease,
     /// Another living controller is at work on it.
     Leased {
         /// Who.
-        holder: Holder,
+        holder: LeaseHolder,
         /// When it is tried again; `None`: when that one has gone.
         until: Option<Timestamp>,
     },
@@ -60,14 +60,14 @@ pub enum WaitingOn {
         verb: String,
     },
     /// An act was done and its effect is not seen yet.
-    Effect {
+    EffectPending {
         /// Its verb.
         verb: String,
         /// After this the expectation is dropped.
         until: Timestamp,
     },
     /// The outcome of a call is unknown; a full list will tell.
-    Relist {
+    RelistPending {
         /// After this the wait ends even without a list.
         until: Timestamp,
     },
@@ -111,12 +111,12 @@ pub enum WaitingOn {
         /// When.
         until: Timestamp,
         /// What failed.
-        failure: Failure,
+        failure: ActionFailure,
     },
     /// A call failed in a way that repeating does not mend.
     Failed {
         /// What failed.
-        failure: Failure,
+        failure: ActionFailure,
     },
     /// Its restart budget is spent.
     GaveUp {
@@ -136,12 +136,12 @@ pub enum WaitingOn {
     /// Its file leaves its health to a check of its image, which has none.
     NoHealthcheck,
     /// Too many services were restarted lately, over all environments.
-    Storm {
+    RateLimited {
         /// When there is room again.
         until: Timestamp,
     },
     /// A test runs, and what it uses is left running.
-    Deferred {
+    TestLease {
         /// The test case.
         case: String,
         /// When its lease ends by itself.
@@ -182,17 +182,17 @@ pub enum WaitingOn {
         until: Timestamp,
     },
     /// Somebody stopped or paused it by hand; it is repaired after a grace.
-    ByHand {
+    StoppedExternally {
         /// When.
         until: Timestamp,
     },
     /// A new revision removes it; that waits until the revision has been stable for a while.
-    Stability {
+    StabilityWindow {
         /// When.
         until: Timestamp,
     },
     /// A new revision removes it, but its file has changed since and does not count as it stands.
-    File,
+    SpecPending,
     /// Nothing new is made while the engine or its disk are not fit for it.
     Preflight {
         /// The check that stands in the way.
@@ -213,7 +213,7 @@ pub enum WaitingOn {
 /// A living controller, as others know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Holder {
+pub struct LeaseHolder {
     /// Its identity.
     pub controller: String,
     /// Its run.
@@ -226,14 +226,14 @@ pub struct Holder {
     pub renews: bool,
 }
 
-impl Holder {
+impl LeaseHolder {
     /// The holder of a lease.
-    pub fn of(lease: &Lease, leases: &Leases) -> Self {
+    pub fn of(lease: &ControllerLease, leases: &Leases) -> Self {
         Self {
-            controller: lease.note.controller.clone(),
-            run: lease.note.run.clone(),
-            host: lease.note.host.clone(),
-            pid: lease.note.pid,
+            controller: lease.spec.controller.clone(),
+            run: lease.spec.run.clone(),
+            host: lease.spec.host.clone(),
+            pid: lease.spec.pid,
             renews: leases.renews(lease),
         }
     }
@@ -242,24 +242,24 @@ impl Holder {
 /// A failure as the memory keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Failure {
+pub struct ActionFailure {
     /// The verb that failed.
     pub verb: String,
     /// How.
-    pub error: crate::outcome::ActError,
+    pub error: crate::outcome::ActionError,
     /// When it failed last.
     pub at: Timestamp,
     /// How often in a row.
     pub attempts: u32,
     /// What was called.
     #[serde(default)]
-    pub asked: Box<Asked>,
+    pub call: Box<CallArgs>,
 }
 
 /// A call as it was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Asked {
+pub struct CallArgs {
     /// With what, without the values of variables.
     pub arguments: Map<String, Value>,
     /// How long it was given.
@@ -282,34 +282,34 @@ impl WaitingOn {
     }
 
     /// A look at engine and disk is what ends it, and none is on its way.
-    pub fn asks_for_a_look(&self) -> bool {
+    pub fn needs_preflight(&self) -> bool {
         matches!(self, Self::Preflight { until: None, .. })
     }
 
     /// When the passing of time alone ends this wait.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
-            Self::Effect { until, .. }
-            | Self::Relist { until }
+            Self::EffectPending { until, .. }
+            | Self::RelistPending { until }
             | Self::Backoff { until, .. }
             | Self::Retry { until, .. }
             | Self::Port { until, .. }
             | Self::Ports { until, .. }
             | Self::Name { until, .. }
-            | Self::ByHand { until }
-            | Self::Storm { until }
-            | Self::Ramp { until, .. }
-            | Self::Deferred { until, .. }
-            | Self::Stability { until } => Some(*until),
+            | Self::StoppedExternally { until }
+            | Self::RateLimited { until }
+            | Self::RampUp { until, .. }
+            | Self::TestLease { until, .. }
+            | Self::StabilityWindow { until } => Some(*until),
             Self::Unhealthy { until }
             | Self::Held { until, .. }
-            | Self::Circuit { until, .. }
+            | Self::Breaker { until, .. }
             | Self::Preflight { until, .. }
             | Self::Leased { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs
             | Self::Safe { .. }
-            | Self::Lease
+            | Self::ControllerLease
             | Self::InFlight { .. }
             | Self::Dependency { .. }
             | Self::Image { .. }
@@ -323,7 +323,7 @@ impl WaitingOn {
             | Self::NotRunnable { .. }
             | Self::NoHealthcheck
             | Self::NotRestarted
-            | Self::File
+            | Self::SpecPending
             | Self::Containers
             | Self::Removal => None,
         }

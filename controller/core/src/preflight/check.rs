@@ -6,9 +6,9 @@ use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, Orphan};
 use serde_json::{Value, json};
 
-use super::Verdict;
-use super::facts::{Disk, Engine, Fact, Image, Networks, Port};
-use super::gate::REMEMBERED;
+use super::CheckOutcome;
+use super::host_facts::{Disk, Engine, Image, Networks, Observation, Port};
+use super::snapshot::REMEMBERED;
 use crate::time::Timestamp;
 
 /// The least API version: Docker 20.10 speaks it.
@@ -30,31 +30,31 @@ const NAMED: usize = 3;
 macro_rules! known {
     ($name:expr, $fact:expr) => {
         match $fact {
-            Fact::Known(known) => known,
-            Fact::Unknown(why) => return Verdict::unknown($name, why),
-            Fact::Nothing(why) => return Verdict::idle($name, why),
+            Observation::Known(known) => known,
+            Observation::Unknown(why) => return CheckOutcome::unknown($name, why),
+            Observation::NotApplicable(why) => return CheckOutcome::idle($name, why),
         }
     };
 }
 
-pub(super) fn engine(fact: &Fact<Engine>) -> Verdict {
+pub(super) fn engine(fact: &Observation<Engine>) -> CheckOutcome {
     let name = CheckName::Engine;
     match fact {
-        Fact::Known(engine) => {
+        Observation::Known(engine) => {
             let details =
                 json!({ "endpoint": engine.endpoint, "version": engine.version, "osType": engine.os_type });
             if engine.os_type.is_empty() || engine.os_type == "linux" {
                 let message = format!("engine {} answers at `{}`", engine.version, engine.endpoint);
-                Verdict::pass(name, message).details(details)
+                CheckOutcome::pass(name, message).details(details)
             } else {
                 let message = format!(
                     "the engine runs {} containers, and linux is needed",
                     engine.os_type
                 );
-                Verdict::fail(name, Code::PrereqMissing, message).details(details)
+                CheckOutcome::fail(name, Code::PrereqMissing, message).details(details)
             }
         }
-        Fact::Unknown(why) | Fact::Nothing(why) => Verdict::fail(
+        Observation::Unknown(why) | Observation::NotApplicable(why) => CheckOutcome::fail(
             name,
             Code::DockerUnavailable,
             format!("the engine does not answer: {why}"),
@@ -62,13 +62,13 @@ pub(super) fn engine(fact: &Fact<Engine>) -> Verdict {
     }
 }
 
-pub(super) fn api(fact: &Fact<Engine>) -> Verdict {
+pub(super) fn api(fact: &Observation<Engine>) -> CheckOutcome {
     let name = CheckName::Api;
     let engine = known!(name, fact);
     let (major, minor) = LEAST_API;
     let details = json!({ "apiVersion": engine.api_version, "needed": format!("{major}.{minor}") });
     let Some(found) = version(&engine.api_version) else {
-        return Verdict::unknown(name, format!("`{}` is no API version", engine.api_version))
+        return CheckOutcome::unknown(name, format!("`{}` is no API version", engine.api_version))
             .details(details);
     };
     if found < LEAST_API {
@@ -76,9 +76,9 @@ pub(super) fn api(fact: &Fact<Engine>) -> Verdict {
             "the engine speaks API {}, and {major}.{minor} is needed",
             engine.api_version
         );
-        return Verdict::fail(name, Code::ApiTooOld, message).details(details);
+        return CheckOutcome::fail(name, Code::ApiTooOld, message).details(details);
     }
-    Verdict::pass(name, format!("API {}", engine.api_version)).details(details)
+    CheckOutcome::pass(name, format!("API {}", engine.api_version)).details(details)
 }
 
 fn version(text: &str) -> Option<(u32, u32)> {
@@ -87,22 +87,22 @@ fn version(text: &str) -> Option<(u32, u32)> {
 }
 
 pub(super) fn disk(
-    fact: &Fact<Disk>,
+    fact: &Observation<Disk>,
     threshold: u64,
     disk_full: Option<Timestamp>,
     now: Timestamp,
-) -> Verdict {
+) -> CheckOutcome {
     let name = CheckName::Disk;
     let full = disk_full.filter(|at| now.since(*at) < REMEMBERED);
     let disk = match (fact, full) {
-        (Fact::Known(disk), _) => disk,
-        (Fact::Unknown(_) | Fact::Nothing(_), Some(at)) => {
+        (Observation::Known(disk), _) => disk,
+        (Observation::Unknown(_) | Observation::NotApplicable(_), Some(at)) => {
             let ago = now.since(at).as_secs();
             let message = format!("the engine said {ago} s ago that no space is left on its device");
-            return Verdict::fail(name, Code::DiskSpaceLow, message);
+            return CheckOutcome::fail(name, Code::DiskSpaceLow, message);
         }
-        (Fact::Unknown(why), None) => return Verdict::unknown(name, why),
-        (Fact::Nothing(why), None) => return Verdict::idle(name, why),
+        (Observation::Unknown(why), None) => return CheckOutcome::unknown(name, why),
+        (Observation::NotApplicable(why), None) => return CheckOutcome::idle(name, why),
     };
     let details = disk_details(disk, threshold);
     let room = format!(
@@ -113,7 +113,7 @@ pub(super) fn disk(
     );
     if disk.free < threshold {
         let message = format!("{room}, and {} are needed", size(threshold));
-        return Verdict::fail(name, Code::DiskSpaceLow, message).details(details);
+        return CheckOutcome::fail(name, Code::DiskSpaceLow, message).details(details);
     }
     match disk.files_free {
         Some(files) if files < LEAST_FILES => {
@@ -121,11 +121,11 @@ pub(super) fn disk(
                 "room for {files} more files on `{}`, and {LEAST_FILES} are needed",
                 disk.path
             );
-            return Verdict::fail(name, Code::DiskSpaceLow, message).details(details);
+            return CheckOutcome::fail(name, Code::DiskSpaceLow, message).details(details);
         }
         Some(files) if files < FEW_FILES => {
             let message = format!("room for only {files} more files on `{}`", disk.path);
-            return Verdict::warn(name, Code::DiskSpaceLow, message).details(details);
+            return CheckOutcome::warn(name, Code::DiskSpaceLow, message).details(details);
         }
         Some(_) | None => {}
     }
@@ -134,9 +134,9 @@ pub(super) fn disk(
             "{room}, which is less than twice the {} that are needed",
             size(threshold)
         );
-        return Verdict::warn(name, Code::DiskSpaceLow, message).details(details);
+        return CheckOutcome::warn(name, Code::DiskSpaceLow, message).details(details);
     }
-    Verdict::pass(name, room).details(details)
+    CheckOutcome::pass(name, room).details(details)
 }
 
 /// How full a disk is, for programs.
@@ -162,12 +162,12 @@ pub(crate) fn disk_details(disk: &Disk, threshold: u64) -> Value {
 }
 
 /// What was left behind.
-pub(super) fn orphans(fact: &Fact<Vec<Orphan>>) -> Verdict {
+pub(super) fn orphans(fact: &Observation<Vec<Orphan>>) -> CheckOutcome {
     let name = CheckName::Orphans;
     let found = known!(name, fact);
     let details = json!({ "orphans": found });
     if found.is_empty() {
-        return Verdict::pass(name, "nothing was left behind").details(details);
+        return CheckOutcome::pass(name, "nothing was left behind").details(details);
     }
     let named = list(
         found
@@ -175,10 +175,10 @@ pub(super) fn orphans(fact: &Fact<Vec<Orphan>>) -> Verdict {
             .map(|orphan| format!("{} `{}`", orphan.kind, orphan.name)),
     );
     let message = format!("{} left behind: {named}", found.len());
-    Verdict::warn(name, Code::OrphanDetected, message).details(details)
+    CheckOutcome::warn(name, Code::OrphanDetected, message).details(details)
 }
 
-pub(super) fn ports(fact: &Fact<Vec<Port>>) -> Verdict {
+pub(super) fn ports(fact: &Observation<Vec<Port>>) -> CheckOutcome {
     let name = CheckName::Ports;
     let wanted = known!(name, fact);
     let taken: Vec<&Port> = wanted.iter().filter(|port| port.holder.is_some()).collect();
@@ -198,27 +198,27 @@ pub(super) fn ports(fact: &Fact<Vec<Port>>) -> Verdict {
     };
     let stuck: Vec<&Port> = taken.iter().copied().filter(|port| !port.may_move).collect();
     if !stuck.is_empty() {
-        return Verdict::fail(name, Code::PortConflict, named(&stuck)).details(details);
+        return CheckOutcome::fail(name, Code::PortConflict, named(&stuck)).details(details);
     }
     if taken.is_empty() {
-        return Verdict::pass(
+        return CheckOutcome::pass(
             name,
             format!("{} wanted, all free or with their service", wanted.len()),
         )
         .details(details);
     }
     let message = format!("{}; another is taken in its place", named(&taken));
-    Verdict::warn(name, Code::PortConflict, message).details(details)
+    CheckOutcome::warn(name, Code::PortConflict, message).details(details)
 }
 
-pub(super) fn networks(engine: &Fact<Engine>, fact: &Fact<Networks>) -> Verdict {
+pub(super) fn networks(engine: &Observation<Engine>, fact: &Observation<Networks>) -> CheckOutcome {
     let name = CheckName::Networks;
     let networks = known!(name, fact);
     let details = json!({ "networks": networks.there, "room": networks.room });
     let drivers = engine.known().map(|engine| &engine.network_drivers);
     if drivers.is_some_and(|drivers| !drivers.is_empty() && !drivers.contains("bridge")) {
         let message = "the engine has no network driver `bridge`";
-        return Verdict::fail(name, Code::PrereqMissing, message).details(details);
+        return CheckOutcome::fail(name, Code::PrereqMissing, message).details(details);
     }
     match networks.room {
         Some(0) => {
@@ -226,24 +226,24 @@ pub(super) fn networks(engine: &Fact<Engine>, fact: &Fact<Networks>) -> Verdict 
                 "{} networks, and no address pool is left for another",
                 networks.there
             );
-            Verdict::fail(name, Code::NetworkPoolExhausted, message).details(details)
+            CheckOutcome::fail(name, Code::NetworkPoolExhausted, message).details(details)
         }
         Some(room) if room < FEW_NETWORKS => {
             let message = format!(
                 "{} networks, and address pools for only {room} more",
                 networks.there
             );
-            Verdict::warn(name, Code::NetworkPoolExhausted, message).details(details)
+            CheckOutcome::warn(name, Code::NetworkPoolExhausted, message).details(details)
         }
         Some(room) => {
             let message = format!("{} networks, address pools for {room} more", networks.there);
-            Verdict::pass(name, message).details(details)
+            CheckOutcome::pass(name, message).details(details)
         }
-        None => Verdict::unknown(name, "the engine does not tell its address pools").details(details),
+        None => CheckOutcome::unknown(name, "the engine does not tell its address pools").details(details),
     }
 }
 
-pub(super) fn images(fact: &Fact<Vec<Image>>) -> Verdict {
+pub(super) fn images(fact: &Observation<Vec<Image>>) -> CheckOutcome {
     let name = CheckName::Images;
     let wanted = known!(name, fact);
     let pulled: Vec<&Image> = wanted
@@ -258,7 +258,7 @@ pub(super) fn images(fact: &Fact<Vec<Image>>) -> Verdict {
     let details = json!({ "wanted": wanted.len(), "absent": absent });
     if !pulled.is_empty() {
         let named = list(pulled.iter().map(|image| format!("`{}`", image.reference)));
-        return Verdict::warn(
+        return CheckOutcome::warn(
             name,
             Code::ImageNotFound,
             format!("not on the engine, to be pulled: {named}"),
@@ -269,37 +269,37 @@ pub(super) fn images(fact: &Fact<Vec<Image>>) -> Verdict {
         0 => format!("all {} are on the engine", wanted.len()),
         built => format!("{} are on the engine, {built} to be built", wanted.len() - built),
     };
-    Verdict::pass(name, message).details(details)
+    CheckOutcome::pass(name, message).details(details)
 }
 
-pub(super) fn journal(fact: &Fact<Result<(), String>>) -> Verdict {
+pub(super) fn journal(fact: &Observation<Result<(), String>>) -> CheckOutcome {
     let name = CheckName::Journal;
     match known!(name, fact) {
-        Ok(()) => Verdict::pass(name, "the state directory takes what is written to it"),
+        Ok(()) => CheckOutcome::pass(name, "the state directory takes what is written to it"),
         Err(why) => {
             let message = format!("the state directory cannot be written: {why}");
-            Verdict::fail(name, Code::JournalUnwritable, message)
+            CheckOutcome::fail(name, Code::JournalUnwritable, message)
         }
     }
 }
 
-pub(super) fn clock(fact: &Fact<Engine>) -> Verdict {
+pub(super) fn clock(fact: &Observation<Engine>) -> CheckOutcome {
     let name = CheckName::Clock;
     let engine = known!(name, fact);
     let Some(ahead) = engine.clock_ahead else {
-        return Verdict::unknown(name, "the engine does not tell the time");
+        return CheckOutcome::unknown(name, "the engine does not tell the time");
     };
     let off = Duration::from_millis(ahead.unsigned_abs());
     let details = json!({ "aheadMs": ahead });
     let way = if ahead < 0 { "behind" } else { "ahead of" };
     let message = format!("the engine's clock is {:.1} s {way} ours", off.as_secs_f64());
     if off >= CLOCK_FAILS {
-        Verdict::new(name, CheckResult::Fail, message).details(details)
+        CheckOutcome::new(name, CheckResult::Fail, message).details(details)
     } else if off >= CLOCK_WARNS {
-        Verdict::new(name, CheckResult::Warn, message).details(details)
+        CheckOutcome::new(name, CheckResult::Warn, message).details(details)
     } else {
         // To the millisecond no two looks agree, and nobody wants to know.
-        Verdict::pass(name, "the engine's clock agrees with ours")
+        CheckOutcome::pass(name, "the engine's clock agrees with ours")
     }
 }
 

@@ -5,9 +5,9 @@
 use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, Orphan, PreflightOverall};
 
-use super::facts::{Disk, Engine, Fact, Ground, Image, Networks, Port, Reclaimable};
-use super::gate::{AGAIN, FRESH, REMEMBERED};
-use super::{Facts, Policy, Survey, Verdict, overall, report, size, verdicts};
+use super::host_facts::{Disk, Engine, HostFacts, Image, Networks, Observation, Port, Reclaimable};
+use super::snapshot::{AGAIN, FRESH, REMEMBERED};
+use super::{CheckOutcome, Policy, PreflightFacts, PreflightSnapshot, overall, report, size, verdicts};
 use crate::ident::{HostPort, Protocol};
 use crate::outcome::PortOwner;
 use crate::plan::WaitingOn;
@@ -37,30 +37,30 @@ fn disk(free: u64) -> Disk {
     }
 }
 
-fn good() -> Facts {
-    Facts {
-        ground: Ground {
-            engine: Fact::Known(engine()),
-            disk: Fact::Known(disk(50 * GB)),
-            networks: Fact::Known(Networks {
+fn good() -> PreflightFacts {
+    PreflightFacts {
+        ground: HostFacts {
+            engine: Observation::Known(engine()),
+            disk: Observation::Known(disk(50 * GB)),
+            networks: Observation::Known(Networks {
                 there: 4,
                 room: Some(20),
             }),
         },
-        orphans: Fact::Known(Vec::new()),
-        ports: Fact::Known(Vec::new()),
-        images: Fact::Known(Vec::new()),
-        journal: Fact::Known(Ok(())),
+        orphans: Observation::Known(Vec::new()),
+        ports: Observation::Known(Vec::new()),
+        images: Observation::Known(Vec::new()),
+        journal: Observation::Known(Ok(())),
         disk_full: None,
     }
 }
 
-fn all(facts: &Facts) -> Vec<Verdict> {
+fn all(facts: &PreflightFacts) -> Vec<CheckOutcome> {
     verdicts(facts, &Policy::default(), &[], NOW)
 }
 
 /// What one check says once the good world is changed like this.
-fn check(name: CheckName, change: impl Fn(&mut Facts)) -> (CheckResult, Option<Code>, String) {
+fn check(name: CheckName, change: impl Fn(&mut PreflightFacts)) -> (CheckResult, Option<Code>, String) {
     let mut facts = good();
     change(&mut facts);
     let told = all(&facts)
@@ -70,10 +70,10 @@ fn check(name: CheckName, change: impl Fn(&mut Facts)) -> (CheckResult, Option<C
     (told.result, told.code, told.message)
 }
 
-fn engine_like(change: impl Fn(&mut Engine)) -> Fact<Engine> {
+fn engine_like(change: impl Fn(&mut Engine)) -> Observation<Engine> {
     let mut engine = engine();
     change(&mut engine);
-    Fact::Known(engine)
+    Observation::Known(engine)
 }
 
 fn port(holder: Option<PortOwner>, may_move: bool) -> Port {
@@ -108,7 +108,7 @@ fn a_good_world_passes_every_check_and_is_healthy() {
     assert_eq!(overall(&told), PreflightOverall::Healthy);
 }
 
-type Change = Box<dyn Fn(&mut Facts)>;
+type Change = Box<dyn Fn(&mut PreflightFacts)>;
 
 #[test]
 #[allow(
@@ -132,7 +132,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             N::Engine,
             Fail,
             Some(Code::DockerUnavailable),
-            Box::new(|f| f.ground = Ground::unknown("refused")),
+            Box::new(|f| f.ground = HostFacts::unknown("refused")),
         ),
         (
             N::Engine,
@@ -156,32 +156,32 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             N::Disk,
             Fail,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.ground.disk = Fact::Known(disk(2 * GB - 1))),
+            Box::new(|f| f.ground.disk = Observation::Known(disk(2 * GB - 1))),
         ),
         (
             N::Disk,
             Warn,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.ground.disk = Fact::Known(disk(2 * GB))),
+            Box::new(|f| f.ground.disk = Observation::Known(disk(2 * GB))),
         ),
         (
             N::Disk,
             Warn,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.ground.disk = Fact::Known(disk(4 * GB - 1))),
+            Box::new(|f| f.ground.disk = Observation::Known(disk(4 * GB - 1))),
         ),
         (
             N::Disk,
             Pass,
             None,
-            Box::new(|f| f.ground.disk = Fact::Known(disk(4 * GB))),
+            Box::new(|f| f.ground.disk = Observation::Known(disk(4 * GB))),
         ),
         (
             N::Disk,
             Fail,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.ground.disk = Fact::Known(Disk {
+                f.ground.disk = Observation::Known(Disk {
                     files_free: Some(999),
                     ..disk(50 * GB)
                 });
@@ -192,7 +192,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             Warn,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.ground.disk = Fact::Known(Disk {
+                f.ground.disk = Observation::Known(Disk {
                     files_free: Some(9_999),
                     ..disk(50 * GB)
                 });
@@ -203,7 +203,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             Pass,
             None,
             Box::new(|f| {
-                f.ground.disk = Fact::Known(Disk {
+                f.ground.disk = Observation::Known(Disk {
                     files_free: None,
                     ..disk(50 * GB)
                 });
@@ -214,7 +214,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             Fail,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.ground.disk = Fact::unknown("remote");
+                f.ground.disk = Observation::unknown("remote");
                 f.disk_full = Some(NOW);
             }),
         ),
@@ -222,32 +222,32 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             N::Orphans,
             Warn,
             Some(Code::OrphanDetected),
-            Box::new(move |f| f.orphans = Fact::Known(vec![orphan()])),
+            Box::new(move |f| f.orphans = Observation::Known(vec![orphan()])),
         ),
         (
             N::Ports,
             Warn,
             Some(Code::PortConflict),
-            Box::new(move |f| f.ports = Fact::Known(vec![port(Some(process()), true)])),
+            Box::new(move |f| f.ports = Observation::Known(vec![port(Some(process()), true)])),
         ),
         (
             N::Ports,
             Fail,
             Some(Code::PortConflict),
-            Box::new(|f| f.ports = Fact::Known(vec![port(Some(PortOwner::Unknown), false)])),
+            Box::new(|f| f.ports = Observation::Known(vec![port(Some(PortOwner::Unknown), false)])),
         ),
         (
             N::Ports,
             Pass,
             None,
-            Box::new(|f| f.ports = Fact::Known(vec![port(None, false)])),
+            Box::new(|f| f.ports = Observation::Known(vec![port(None, false)])),
         ),
         (
             N::Networks,
             Fail,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.ground.networks = Fact::Known(Networks {
+                f.ground.networks = Observation::Known(Networks {
                     there: 31,
                     room: Some(0),
                 });
@@ -258,7 +258,7 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             Warn,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.ground.networks = Fact::Known(Networks {
+                f.ground.networks = Observation::Known(Networks {
                     there: 29,
                     room: Some(2),
                 });
@@ -274,19 +274,19 @@ fn each_check_fails_or_warns_for_its_own_reason() {
             N::Images,
             Warn,
             Some(Code::ImageNotFound),
-            Box::new(|f| f.images = Fact::Known(vec![image(false, false)])),
+            Box::new(|f| f.images = Observation::Known(vec![image(false, false)])),
         ),
         (
             N::Images,
             Pass,
             None,
-            Box::new(|f| f.images = Fact::Known(vec![image(false, true), image(true, false)])),
+            Box::new(|f| f.images = Observation::Known(vec![image(false, true), image(true, false)])),
         ),
         (
             N::Journal,
             Fail,
             Some(Code::JournalUnwritable),
-            Box::new(|f| f.journal = Fact::Known(Err("read-only".into()))),
+            Box::new(|f| f.journal = Observation::Known(Err("read-only".into()))),
         ),
         (
             N::Clock,
@@ -309,12 +309,12 @@ fn each_check_fails_or_warns_for_its_own_reason() {
 
 #[test]
 fn what_could_not_be_checked_is_never_a_pass() {
-    let nothing = Facts {
-        ground: Ground::unknown("connection refused"),
-        orphans: Fact::unknown("no engine"),
-        ports: Fact::unknown("no engine"),
-        images: Fact::unknown("no engine"),
-        journal: Fact::unknown("another user's"),
+    let nothing = PreflightFacts {
+        ground: HostFacts::unknown("connection refused"),
+        orphans: Observation::unknown("no engine"),
+        ports: Observation::unknown("no engine"),
+        images: Observation::unknown("no engine"),
+        journal: Observation::unknown("another user's"),
         disk_full: None,
     };
     let told = all(&nothing);
@@ -349,8 +349,8 @@ fn what_could_not_be_checked_is_never_a_pass() {
 #[test]
 fn what_was_skipped_on_request_or_is_not_there_harms_nobody() {
     let mut facts = good();
-    facts.ground.disk = Fact::Known(disk(0));
-    facts.ports = Fact::Nothing("no file".to_owned());
+    facts.ground.disk = Observation::Known(disk(0));
+    facts.ports = Observation::NotApplicable("no file".to_owned());
     let told = verdicts(&facts, &Policy::default(), &[CheckName::Disk], NOW);
     assert_eq!(overall(&told), PreflightOverall::Healthy);
     let report = report(told, NOW);
@@ -365,7 +365,7 @@ fn what_was_skipped_on_request_or_is_not_there_harms_nobody() {
 #[test]
 fn a_full_disk_tells_its_usage() {
     let mut facts = good();
-    facts.ground.disk = Fact::Known(Disk {
+    facts.ground.disk = Observation::Known(Disk {
         reclaimable: Some(Reclaimable {
             images: 7,
             build_cache: 9,
@@ -390,15 +390,18 @@ fn a_full_disk_tells_its_usage() {
     );
 }
 
-fn survey(free: Option<u64>, age: std::time::Duration) -> Survey {
-    let ground = Ground {
-        disk: free.map_or_else(|| Fact::unknown("remote"), |free| Fact::Known(disk(free))),
+fn survey(free: Option<u64>, age: std::time::Duration) -> PreflightSnapshot {
+    let ground = HostFacts {
+        disk: free.map_or_else(
+            || Observation::unknown("remote"),
+            |free| Observation::Known(disk(free)),
+        ),
         ..good().ground
     };
-    Survey {
+    PreflightSnapshot {
         at: Some(NOW - age),
-        ground,
-        journal: Fact::Known(Ok(())),
+        host: ground,
+        journal: Observation::Known(Ok(())),
     }
 }
 
@@ -414,14 +417,14 @@ fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
     let (policy, second) = (Policy::default(), std::time::Duration::from_secs(1));
     let full = survey(Some(1), second);
     assert_eq!(
-        wait(full.may_make(&policy, false, None, NOW)),
+        wait(full.check_creation(&policy, false, None, NOW)),
         (Some(Code::DiskSpaceLow), Some(NOW - second + AGAIN))
     );
     let old = survey(Some(1), AGAIN);
-    let asks = old.may_make(&policy, false, None, NOW).unwrap_err();
-    assert!(asks.asks_for_a_look());
+    let asks = old.check_creation(&policy, false, None, NOW).unwrap_err();
+    assert!(asks.needs_preflight());
     assert_eq!(
-        survey(Some(3 * GB), second).may_make(&policy, true, None, NOW),
+        survey(Some(3 * GB), second).check_creation(&policy, true, None, NOW),
         Ok(())
     );
     let small = Policy {
@@ -429,7 +432,7 @@ fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
         ..policy
     };
     assert_eq!(
-        full.may_make(&small, true, None, NOW),
+        full.check_creation(&small, true, None, NOW),
         Ok(()),
         "the file's own threshold counts"
     );
@@ -437,20 +440,26 @@ fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
         enabled: false,
         ..policy
     };
-    assert_eq!(full.may_make(&off, true, None, NOW), Ok(()));
-    assert_eq!(Survey::default().may_make(&off, true, None, NOW), Ok(()));
+    assert_eq!(full.check_creation(&off, true, None, NOW), Ok(()));
+    assert_eq!(
+        PreflightSnapshot::default().check_creation(&off, true, None, NOW),
+        Ok(())
+    );
 }
 
 #[test]
 fn the_first_thing_of_an_environment_waits_for_a_fresh_look() {
     let policy = Policy::default();
-    let asks = |survey: &Survey, first| {
+    let asks = |survey: &PreflightSnapshot, first| {
         survey
-            .may_make(&policy, first, None, NOW)
-            .is_err_and(|wait| wait.asks_for_a_look())
+            .check_creation(&policy, first, None, NOW)
+            .is_err_and(|wait| wait.needs_preflight())
     };
     let second = std::time::Duration::from_secs(1);
-    assert!(asks(&Survey::default(), false), "nobody has looked yet");
+    assert!(
+        asks(&PreflightSnapshot::default(), false),
+        "nobody has looked yet"
+    );
     assert!(asks(&survey(Some(50 * GB), FRESH + second), true));
     assert!(!asks(&survey(Some(50 * GB), FRESH), true));
     assert!(!asks(&survey(Some(50 * GB), FRESH + second), false));
@@ -460,13 +469,13 @@ fn the_first_thing_of_an_environment_waits_for_a_fresh_look() {
 fn where_the_disk_cannot_be_seen_the_engines_word_counts_for_a_while() {
     let policy = Policy::default();
     let remote = survey(None, std::time::Duration::ZERO);
-    assert_eq!(remote.may_make(&policy, true, None, NOW), Ok(()));
+    assert_eq!(remote.check_creation(&policy, true, None, NOW), Ok(()));
     assert_eq!(
-        wait(remote.may_make(&policy, true, Some(NOW), NOW)),
+        wait(remote.check_creation(&policy, true, Some(NOW), NOW)),
         (Some(Code::DiskSpaceLow), Some(NOW + REMEMBERED))
     );
     assert_eq!(
-        remote.may_make(&policy, true, Some(NOW - REMEMBERED), NOW),
+        remote.check_creation(&policy, true, Some(NOW - REMEMBERED), NOW),
         Ok(())
     );
 }
@@ -474,8 +483,8 @@ fn where_the_disk_cannot_be_seen_the_engines_word_counts_for_a_while() {
 #[test]
 fn an_old_engine_is_in_the_way_and_one_that_does_not_say_is_not() {
     let policy = Policy::default();
-    let with = |engine| Survey {
-        ground: Ground {
+    let with = |engine| PreflightSnapshot {
+        host: HostFacts {
             engine,
             ..good().ground
         },
@@ -483,31 +492,32 @@ fn an_old_engine_is_in_the_way_and_one_that_does_not_say_is_not() {
     };
     let old = with(engine_like(|engine| engine.api_version = "1.24".to_owned()));
     assert_eq!(
-        wait(old.may_make(&policy, false, None, NOW)).0,
+        wait(old.check_creation(&policy, false, None, NOW)).0,
         Some(Code::ApiTooOld)
     );
     let foreign = with(engine_like(|engine| engine.os_type = "windows".to_owned()));
     assert_eq!(
-        wait(foreign.may_make(&policy, false, None, NOW)).0,
+        wait(foreign.check_creation(&policy, false, None, NOW)).0,
         Some(Code::PrereqMissing)
     );
-    let silent = with(Fact::unknown("no answer within 3 s"));
-    assert_eq!(silent.may_make(&policy, true, None, NOW), Ok(()));
+    let silent = with(Observation::unknown("no answer within 3 s"));
+    assert_eq!(silent.check_creation(&policy, true, None, NOW), Ok(()));
 }
 
 #[test]
 fn a_report_that_says_the_same_keeps_its_time() {
     let policy = Policy::default();
-    let told = |survey: &Survey, previous| survey.told(&policy, None, None, Vec::new(), previous, NOW);
+    let told =
+        |survey: &PreflightSnapshot, previous| survey.report(&policy, None, None, Vec::new(), previous, NOW);
     let first = told(&survey(Some(5 * GB), AGAIN), None).unwrap();
     assert_eq!(first.as_of, (NOW - AGAIN).to_string());
     let again = told(&survey(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
     assert_eq!(again, first);
     let away = survey(Some(5 * GB), AGAIN)
-        .told(&policy, Some("refused"), None, Vec::new(), Some(&first), NOW)
+        .report(&policy, Some("refused"), None, Vec::new(), Some(&first), NOW)
         .unwrap();
     assert_eq!(away.overall, PreflightOverall::Unhealthy);
-    assert_eq!(told(&Survey::default(), None), None);
+    assert_eq!(told(&PreflightSnapshot::default(), None), None);
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
         ("Degraded", degraded(input, phase, services)),
         ("Blocked", blocked(input, services)),
         ("Held", held(input)),
-        ("Verified", super::links::verified(input)),
+        ("Verified", super::connectivity::verified(input)),
     ];
     conditions
         .into_iter()
@@ -59,7 +59,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
         };
     };
     let refusals: Vec<_> = rejected
-        .complaints
+        .diagnostics
         .iter()
         .filter(|complaint| complaint.is_error())
         .collect();
@@ -70,7 +70,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
     };
     let first = refusals.first().map_or_else(String::new, |first| {
         let line = first
-            .place
+            .location
             .map_or_else(String::new, |place| format!("line {}: ", place.line));
         format!("{line}{}", one_line(&first.message))
     });
@@ -204,7 +204,7 @@ fn held(input: &StatusInput<'_>) -> State {
             "its file says `argus.hold: true`".to_owned(),
         );
     }
-    match super::claim::holds(input).first() {
+    match super::users::holds(input).first() {
         None => (Truth::False, "NotHeld", "nothing is held".to_owned()),
         Some(hold) => (Truth::True, "Held", hold.sentence("the environment")),
     }
@@ -256,9 +256,9 @@ pub(super) fn is_blind(on: &WaitingOn) -> bool {
         on,
         WaitingOn::Engine { .. }
             | WaitingOn::Specs
-            | WaitingOn::Circuit { .. }
+            | WaitingOn::Breaker { .. }
             | WaitingOn::Safe { .. }
-            | WaitingOn::Lease
+            | WaitingOn::ControllerLease
             | WaitingOn::Leased { .. }
     )
 }
@@ -314,7 +314,7 @@ fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
     let Some(plan) = input.plan else {
         return "the first look at specs and engine".to_owned();
     };
-    let open = phase::left(input, plan).next();
+    let open = phase::unfinished(input, plan).next();
     open.map_or_else(
         || "the next look at the engine".to_owned(),
         |subject| format!("waits for {subject}"),

@@ -6,29 +6,29 @@ use serde_json::{Value, json};
 
 use crate::desired::Service;
 use crate::ident::HostPort;
-use crate::memory::{ServiceMemory, restart};
 use crate::outcome::PortOwner;
-use crate::plan::{Holder, Subject, WaitingOn};
+use crate::plan::{LeaseHolder, Subject, WaitingOn};
+use crate::state::{ServiceHistory, restart};
 use crate::time::Timestamp;
 
 use super::StatusInput;
 use super::redact;
 use super::wait::{controller, holder, one_line};
 
-pub(crate) mod away;
+pub(crate) mod breaker;
 mod call;
-pub(crate) mod circuit;
-mod death;
-mod failure;
+pub(crate) mod engine_unavailable;
+mod failed_action;
+mod failed_run;
 mod flaky;
-mod next;
-mod place;
+mod location;
+mod retry_after;
 mod spec;
 
-use death::Case;
-pub use failure::code_of;
-pub(super) use place::Place;
-pub use place::error_id;
+pub use failed_action::code_of;
+use failed_run::FailureContext;
+pub(super) use location::Place;
+pub use location::error_id;
 pub(super) use spec::of_spec;
 
 /// More errors than this help nobody.
@@ -48,10 +48,10 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     if let Some(rejection) = input.rejected {
         errors.extend(of_spec(Some(input.env.as_str()), rejection, input.now));
     }
-    errors.extend(away::all(input));
-    errors.extend(circuit::of(input));
+    errors.extend(engine_unavailable::all(input));
+    errors.extend(breaker::of(input));
     if let Some(why) = input.safe {
-        errors.push(Place::environment(input).finish(unwritable(input.state, why), input.now));
+        errors.push(Place::environment(input).finish(unwritable(input.state_dir, why), input.now));
     }
     let unwell = |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     errors.extend(
@@ -61,9 +61,9 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
             .filter_map(|row| row.last_error.clone()),
     );
     errors.extend(of_no_service(input));
-    errors.extend(super::ground::errors(input));
+    errors.extend(super::preflight::errors(input));
     errors.extend(flaky::all(input));
-    errors.extend(super::links::errors(input));
+    errors.extend(super::connectivity::errors(input));
     // What runs is another file's, and well or not for reasons of its own.
     for rival in input.rivals {
         errors.extend(of_spec(Some(input.env.as_str()), *rival, input.now));
@@ -80,7 +80,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
 pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
     let error = behind(input, place, on)?;
     Some(match on.until() {
-        Some(until) => next::told(error, until, input.now),
+        Some(until) => retry_after::told(error, until, input.now),
         None => error,
     })
 }
@@ -88,34 +88,34 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
 fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
     let remembered = place
         .service
-        .and_then(|name| input.memory.services.iter().find(|(n, _)| n.as_str() == name));
-    let nothing = ServiceMemory::default();
+        .and_then(|name| input.state.services.iter().find(|(n, _)| n.as_str() == name));
+    let nothing = ServiceHistory::default();
     let memory = remembered.map_or(&nothing, |(_, memory)| memory);
-    let last = memory.deaths.last();
+    let last = memory.failures.last();
     match on {
         WaitingOn::Retry { failure, until } => {
             // Counted from the failure, so that the same failure is told in the same words at every look.
-            let error = failure::of(failure, Some(until.since(failure.at)));
-            Some(place.finish(super::ground::with_usage(input, error), failure.at))
+            let error = failed_action::of(failure, Some(until.since(failure.at)));
+            Some(place.finish(super::preflight::with_usage(input, error), failure.at))
         }
-        WaitingOn::Failed { failure } => Some(place.finish(failure::of(failure, None), failure.at)),
+        WaitingOn::Failed { failure } => Some(place.finish(failed_action::of(failure, None), failure.at)),
         WaitingOn::GaveUp { restarts } => {
             let at = last.map_or(input.now, |death| death.at);
             Some(place.finish(
-                death::exhausted(&Case::of(input, place), *restarts, &memory.deaths),
+                failed_run::exhausted(&FailureContext::of(input, place), *restarts, &memory.failures),
                 at,
             ))
         }
-        WaitingOn::Backoff { .. } | WaitingOn::Storm { .. } => {
+        WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. } => {
             of_spent(input, place, memory).or_else(|| of_last_death(input, place, memory))
         }
-        WaitingOn::NotRestarted | WaitingOn::NotRunnable { .. } | WaitingOn::Deferred { .. } => {
+        WaitingOn::NotRestarted | WaitingOn::NotRunnable { .. } | WaitingOn::TestLease { .. } => {
             of_last_death(input, place, memory)
         }
         WaitingOn::Halted { repetitions } => {
             let at = last.map_or(input.now, |death| death.at);
             Some(place.finish(
-                death::halted(&Case::of(input, place), *repetitions, &memory.deaths),
+                failed_run::halted(&FailureContext::of(input, place), *repetitions, &memory.failures),
                 at,
             ))
         }
@@ -132,7 +132,7 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
             Some(place.finish(
                 error
                     .details(json!({ "name": name, "holder": holder }))
-                    .called(call::of_name(name.as_str(), holder)),
+                    .with_call(call::of_name(name.as_str(), holder)),
                 input.now,
             ))
         }
@@ -142,24 +142,24 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
             .or_else(|| of_last_death(input, place, memory))
             .or_else(|| Some(of_probe(input, place))),
         // Told once for the whole environment.
-        WaitingOn::Circuit { .. }
+        WaitingOn::Breaker { .. }
         | WaitingOn::Engine { .. }
-        | WaitingOn::Ramp { .. }
+        | WaitingOn::RampUp { .. }
         | WaitingOn::Specs
         | WaitingOn::Safe { .. }
-        | WaitingOn::Lease
+        | WaitingOn::ControllerLease
         | WaitingOn::InFlight { .. }
-        | WaitingOn::Effect { .. }
-        | WaitingOn::Relist { .. }
+        | WaitingOn::EffectPending { .. }
+        | WaitingOn::RelistPending { .. }
         | WaitingOn::Dependency { .. }
         | WaitingOn::Image { .. }
         | WaitingOn::Network
         | WaitingOn::Volume { .. }
         | WaitingOn::Probe
         | WaitingOn::Completion
-        | WaitingOn::ByHand { .. }
-        | WaitingOn::Stability { .. }
-        | WaitingOn::File
+        | WaitingOn::StoppedExternally { .. }
+        | WaitingOn::StabilityWindow { .. }
+        | WaitingOn::SpecPending
         | WaitingOn::Containers
         // Told once for the whole environment.
         | WaitingOn::Preflight { .. }
@@ -199,29 +199,29 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
         WaitingOn::NoHealthcheck => Some(Code::SpecInvalid),
         WaitingOn::Held { .. } => Some(Code::Held),
-        WaitingOn::Circuit { .. } => Some(Code::CircuitOpen),
+        WaitingOn::Breaker { .. } => Some(Code::CircuitOpen),
         WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),
         WaitingOn::Preflight { code, .. } => *code,
         WaitingOn::Backoff { .. }
         | WaitingOn::NotRestarted
-        | WaitingOn::Storm { .. }
-        | WaitingOn::Deferred { .. } => Some(Code::ContainerCrash),
+        | WaitingOn::RateLimited { .. }
+        | WaitingOn::TestLease { .. } => Some(Code::ContainerCrash),
         WaitingOn::Leased { .. } => Some(Code::LeaseHeld),
         WaitingOn::Specs
-        | WaitingOn::Ramp { .. }
-        | WaitingOn::Lease
+        | WaitingOn::RampUp { .. }
+        | WaitingOn::ControllerLease
         | WaitingOn::InFlight { .. }
-        | WaitingOn::Effect { .. }
-        | WaitingOn::Relist { .. }
+        | WaitingOn::EffectPending { .. }
+        | WaitingOn::RelistPending { .. }
         | WaitingOn::Dependency { .. }
         | WaitingOn::Image { .. }
         | WaitingOn::Network
         | WaitingOn::Volume { .. }
         | WaitingOn::Probe
         | WaitingOn::Completion
-        | WaitingOn::ByHand { .. }
-        | WaitingOn::Stability { .. }
-        | WaitingOn::File
+        | WaitingOn::StoppedExternally { .. }
+        | WaitingOn::StabilityWindow { .. }
+        | WaitingOn::SpecPending
         | WaitingOn::Containers
         | WaitingOn::Removal => None,
     }
@@ -243,7 +243,7 @@ fn of_hold(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> Stru
     }
 }
 
-fn of_lease(holder: &Holder) -> StructuredError {
+fn of_lease(holder: &LeaseHolder) -> StructuredError {
     let message = format!("{} is at work on it", controller(holder));
     StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
 }
@@ -260,7 +260,7 @@ fn of_port(input: &StatusInput<'_>, port: HostPort, owner: &PortOwner) -> Struct
     let times = input.refused.get(&port).map_or(1, |refused| refused.times);
     StructuredError::new(code, format!("host port {port} is held by {held}"))
         .details(json!({ "port": port.number, "protocol": port.protocol, "owner": owner }))
-        .called(call::of_port(&port.to_string(), times, &held))
+        .with_call(call::of_port(&port.to_string(), times, &held))
 }
 
 fn of_ports(input: &StatusInput<'_>, tried: u32) -> StructuredError {
@@ -289,7 +289,7 @@ fn of_probe(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
         .find(|(id, _)| Some(id.as_str()) == place.container)
         .map(|(_, verdict)| verdict);
     let output = verdict.map(|verdict| verdict.output.as_str()).unwrap_or_default();
-    let output = Case::of(input, place).redacted(output);
+    let output = FailureContext::of(input, place).redacted(output);
     let said = one_line(&output);
     let message = if said.is_empty() {
         "its health check says unhealthy".to_owned()
@@ -300,7 +300,7 @@ fn of_probe(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
         StructuredError::new(Code::HealthCheckTimeout, message).details(json!({ "probeOutput": output }));
     let probe = service_of(input, place).and_then(|service| service.probe.as_ref());
     let error = match probe {
-        Some(probe) => error.called(call::of_probe(probe, &output)),
+        Some(probe) => error.with_call(call::of_probe(probe, &output)),
         None => error,
     };
     place.finish(error, verdict.map_or(input.now, |verdict| verdict.since))
@@ -324,8 +324,8 @@ fn of_no_service(input: &StatusInput<'_>) -> Vec<StructuredError> {
         Subject::Image { .. } => None,
         Subject::Network { .. }
         | Subject::Volume { .. }
-        | Subject::StrayContainer { .. }
-        | Subject::StrayNetwork { .. } => of_wait(input, &place, &wait.on),
+        | Subject::ExtraContainer { .. }
+        | Subject::ExtraNetwork { .. } => of_wait(input, &place, &wait.on),
     };
     waits.iter().filter_map(error).collect()
 }
@@ -351,7 +351,7 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
         Some(old) => StructuredError {
             error_id: old.error_id.clone(),
             timestamp: old.timestamp.clone(),
-            ..next::lasting(error, old)
+            ..retry_after::lasting(error, old)
         },
         None => error,
     }
@@ -367,20 +367,25 @@ fn service_of<'a>(input: &StatusInput<'a>, place: &Place<'_>) -> Option<&'a Serv
 }
 
 /// The error of a budget that is spent, though `slowRetry` goes on.
-fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceMemory) -> Option<StructuredError> {
+fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceHistory) -> Option<StructuredError> {
     let policy = &input.accepted?.desired.restart;
-    let at = memory.deaths.last()?.at;
-    match restart::verdict(policy, &memory.deaths, input.outages, &memory.flips) {
-        restart::Verdict::At(_, attempt) if attempt > policy.max_restarts => {
-            let case = Case::of(input, place);
-            Some(place.finish(death::exhausted(&case, attempt - 1, &memory.deaths), at))
+    let at = memory.failures.last()?.at;
+    match restart::decide(
+        policy,
+        &memory.failures,
+        input.outages,
+        &memory.health_transitions,
+    ) {
+        restart::RestartDecision::At(_, attempt) if attempt > policy.max_restarts => {
+            let case = FailureContext::of(input, place);
+            Some(place.finish(failed_run::exhausted(&case, attempt - 1, &memory.failures), at))
         }
-        restart::Verdict::At(..)
-        | restart::Verdict::EngineRestart
-        | restart::Verdict::GaveUp(_)
-        | restart::Verdict::Halted(_)
-        | restart::Verdict::NotRunnable(_)
-        | restart::Verdict::Stay => None,
+        restart::RestartDecision::At(..)
+        | restart::RestartDecision::EngineRestart
+        | restart::RestartDecision::GaveUp(_)
+        | restart::RestartDecision::Halted(_)
+        | restart::RestartDecision::NotRunnable(_)
+        | restart::RestartDecision::Stay => None,
     }
 }
 
@@ -388,9 +393,12 @@ fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceMemory) 
 pub(super) fn of_last_death(
     input: &StatusInput<'_>,
     place: &Place<'_>,
-    memory: &ServiceMemory,
+    memory: &ServiceHistory,
 ) -> Option<StructuredError> {
-    let last = memory.deaths.last()?;
+    let last = memory.failures.last()?;
     let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
-    Some(place.finish(death::of(&Case::of(input, place), last, container), last.at))
+    Some(place.finish(
+        failed_run::of(&FailureContext::of(input, place), last, container),
+        last.at,
+    ))
 }

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::ident::EnvName;
 use crate::labels::Owner;
-use crate::observed::{Observed, World};
-use crate::plan::orphan::{Fate, Kind, Orphan, fate_of};
+use crate::observed::{Observed, Store};
+use crate::plan::orphan::{Orphan, OrphanDecision, OrphanKind, decide};
 use crate::plan::{Plan, Subject};
 
 use super::wait::one_line;
@@ -18,13 +18,16 @@ pub fn orphans(plan: &Plan) -> Vec<Told> {
 }
 
 /// Everything of an environment that nobody desires: what is this controller's own goes with what dead ones left.
-pub fn leftovers(env: &EnvName, plan: &Plan, world: &World) -> Vec<Told> {
+pub fn leftovers(env: &EnvName, plan: &Plan, world: &Store) -> Vec<Told> {
     let mut all = orphans(plan);
     let Some(observed) = world.of(env) else {
         return all;
     };
-    let steps = plan.steps.iter().map(|step| (&step.subject, Fate::Going));
-    let waits = plan.waits.iter().map(|wait| (&wait.subject, fate_of(&wait.on)));
+    let steps = plan
+        .steps
+        .iter()
+        .map(|step| (&step.subject, OrphanDecision::Removing));
+    let waits = plan.waits.iter().map(|wait| (&wait.subject, decide(&wait.on)));
     for (subject, fate) in steps.chain(waits) {
         let Some(orphan) = own(observed, subject, fate) else {
             continue;
@@ -37,7 +40,7 @@ pub fn leftovers(env: &EnvName, plan: &Plan, world: &World) -> Vec<Told> {
 }
 
 /// Something of ours that is to go, as if a dead controller had left it.
-fn own(observed: &Observed, subject: &Subject, fate: Fate) -> Option<Orphan> {
+fn own(observed: &Observed, subject: &Subject, fate: OrphanDecision) -> Option<Orphan> {
     let one = |kind, id: &str, name: &str, owner: Owner, created_at| Orphan {
         kind,
         id: id.to_owned(),
@@ -46,23 +49,23 @@ fn own(observed: &Observed, subject: &Subject, fate: Fate) -> Option<Orphan> {
         project: owner.project,
         controller: owner.controller,
         created_at,
-        fate,
+        decision: fate,
     };
     match subject {
-        Subject::StrayContainer { id } => {
+        Subject::ExtraContainer { id } => {
             let it = observed.containers.get(id)?;
             Some(one(
-                Kind::Container,
+                OrphanKind::Container,
                 id.as_str(),
                 &it.name,
                 it.owner()?,
                 Some(it.created_at),
             ))
         }
-        Subject::StrayNetwork { id } => {
+        Subject::ExtraNetwork { id } => {
             let it = observed.networks.get(id)?;
             Some(one(
-                Kind::Network,
+                OrphanKind::Network,
                 id.as_str(),
                 &it.name,
                 it.owner()?,
@@ -71,7 +74,13 @@ fn own(observed: &Observed, subject: &Subject, fate: Fate) -> Option<Orphan> {
         }
         Subject::Volume { name, .. } => {
             let it = observed.volumes.get(name.as_str())?;
-            Some(one(Kind::Volume, &it.name, &it.name, it.owner()?, it.made_at()))
+            Some(one(
+                OrphanKind::Volume,
+                &it.name,
+                &it.name,
+                it.owner()?,
+                it.made_at(),
+            ))
         }
         Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => None,
     }
@@ -79,7 +88,7 @@ fn own(observed: &Observed, subject: &Subject, fate: Fate) -> Option<Orphan> {
 
 fn told(orphan: &Orphan) -> Told {
     let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let (result, message) = in_words(&orphan.fate);
+    let (result, message) = in_words(&orphan.decision);
     Told {
         kind: orphan.kind.word().to_owned(),
         id: orphan.id.clone(),
@@ -93,21 +102,21 @@ fn told(orphan: &Orphan) -> Told {
     }
 }
 
-fn in_words(fate: &Fate) -> (&'static str, Option<String>) {
+fn in_words(fate: &OrphanDecision) -> (&'static str, Option<String>) {
     let said = |message: &str| Some(message.to_owned());
     match fate {
-        Fate::Going => ("removing", None),
-        Fate::Failed { failure } => {
+        OrphanDecision::Removing => ("removing", None),
+        OrphanDecision::Failed { failure } => {
             let why = one_line(&failure.error.to_string());
             ("failed", Some(format!("`{}` failed: {why}", failure.verb)))
         }
-        Fate::Young { .. } => ("waiting", said("it is younger than 30s")),
-        Fate::OtherProject => ("reported", said("no spec of its project is held here")),
-        Fate::ReportOnly => (
+        OrphanDecision::TooNew { .. } => ("waiting", said("it is younger than 30s")),
+        OrphanDecision::OtherProject => ("reported", said("no spec of its project is held here")),
+        OrphanDecision::ReportOnly => (
             "reported",
             said("`resilience.preflight.cleanOrphans` is false in its project"),
         ),
-        Fate::KeptVolume => (
+        OrphanDecision::KeptVolume => (
             "reported",
             said("it was not made with `argus.deletion.volumes: Delete`"),
         ),

@@ -12,13 +12,13 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     let Some(accepted) = input.accepted else {
         return without_desire(input);
     };
-    if accepted.desired.hold || input.orders.environment_hold(input.env, input.now).is_some() {
+    if accepted.desired.hold || input.requests.environment_hold(input.env, input.now).is_some() {
         return Phase::Held;
     }
     if let Some(lost) = lost(input, services) {
         return lost;
     }
-    let was_ready = input.memory.last_good.as_ref() == Some(&accepted.desired.revision);
+    let was_ready = input.state.last_good.as_ref() == Some(&accepted.desired.revision);
     if is_ready(input, services) {
         return if input.engine.reachable {
             Phase::Ready
@@ -74,11 +74,13 @@ fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
 /// Every service that counts is there at the desired hash, and nothing is left to do or to wait for.
 pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
     let Some(plan) = input.plan else { return false };
-    let is_extra = |row| desired(input, row).is_some_and(|service| !plan.requires(service));
+    let is_extra = |row| desired(input, row).is_some_and(|service| !plan.is_required(service));
     let current = input
         .accepted
         .is_some_and(|accepted| plan.revision.as_ref() == Some(&accepted.desired.revision));
-    current && left(input, plan).next().is_none() && services.iter().all(|row| is_good(row) || is_extra(row))
+    current
+        && unfinished(input, plan).next().is_none()
+        && services.iter().all(|row| is_good(row) || is_extra(row))
 }
 
 /// It is as it shall be.
@@ -95,9 +97,9 @@ pub(super) fn is_warned_of(input: &StatusInput<'_>, row: &ServiceStatus) -> bool
 }
 
 /// What the plan still acts on or waits for before the environment is `Ready`.
-pub(super) fn left<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl Iterator<Item = &'p Subject> {
+pub(super) fn unfinished<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl Iterator<Item = &'p Subject> {
     let accepted = input.accepted.iter();
-    accepted.flat_map(|accepted| plan.left(&accepted.desired.services))
+    accepted.flat_map(|accepted| plan.unfinished(&accepted.desired.services))
 }
 
 /// Another controller is at work on all of it: whatever runs is not this one's doing.
@@ -110,7 +112,7 @@ fn is_anothers(input: &StatusInput<'_>) -> bool {
 /// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).
 fn is_stuck(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let counts: Vec<_> = left(input, plan).collect();
+    let counts: Vec<_> = unfinished(input, plan).collect();
     plan.waits
         .iter()
         .any(|wait| super::condition::is_final(&wait.on) && counts.contains(&&wait.subject))

@@ -25,7 +25,7 @@ pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping>
             container,
         };
         let planned = input.plan.and_then(|plan| plan.ports.get(&key));
-        let actual = planned.or_else(|| input.memory.ports.get(&key)).copied()?;
+        let actual = planned.or_else(|| input.state.ports.get(&key)).copied()?;
         Some(PortMapping {
             service: service.name.to_string(),
             container_port: port.container,

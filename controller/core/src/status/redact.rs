@@ -85,8 +85,8 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
         hold.holder = hold.holder.as_deref().map(|holder| secrets.redacted(holder));
         hold.reason = secrets.redacted(&hold.reason);
     }
-    for complaint in &mut status.complaints {
-        *complaint = secrets.redacted_complaint(complaint.clone());
+    for complaint in &mut status.diagnostics {
+        *complaint = secrets.redacted_diagnostic(complaint.clone());
     }
 }
 
@@ -102,10 +102,10 @@ mod tests {
         let secrets: Secrets = serde_json::from_value(json!(["wolpertinger"])).unwrap();
         let arguments = json!({ "image": "registry/wolpertinger:1", "ports": ["wolpertinger", 1] });
         let call = Call::new("pull-image", arguments.as_object().cloned().unwrap())
-            .came_to(["no `registry/wolpertinger:1` here".to_owned()]);
+            .outcome(["no `registry/wolpertinger:1` here".to_owned()]);
         let told = error(
             &secrets,
-            StructuredError::new(Code::ImageNotFound, "x").called(call),
+            StructuredError::new(Code::ImageNotFound, "x").with_call(call),
         );
         let text = serde_json::to_string(&told).unwrap();
         assert!(!text.contains("wolpertinger"), "{text}");

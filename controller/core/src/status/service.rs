@@ -8,25 +8,25 @@ use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, Waiti
 use crate::desired::{ProbeKind, Role, Service};
 use crate::ident::ServiceName;
 use crate::labels;
-use crate::memory::ServiceMemory;
 use crate::observed::{Container, ContainerState, EngineHealthStatus};
 use crate::plan::{Plan, Step, Subject, WaitingOn, image};
-use crate::probe::Verdict;
+use crate::probe::ProbeStatus;
+use crate::state::ServiceHistory;
 
 use super::error::{Place, of_last_death, of_wait, same_occurrence};
 use super::wait::{doing, one_line, words};
 use super::{StatusInput, port, state};
 
 /// What is known of one service, gathered once.
-pub(super) struct Facts<'a> {
+pub(super) struct RowInputs<'a> {
     pub(super) desired: Option<&'a Service>,
     pub(super) container: Option<&'a Container>,
     /// The container carries the hash that is desired.
     pub(super) current: bool,
     pub(super) step: Option<&'a Step>,
     pub(super) wait: Option<&'a WaitingOn>,
-    pub(super) image: ImageWork<'a>,
-    pub(super) memory: Option<&'a ServiceMemory>,
+    pub(super) image: ImageProgress<'a>,
+    pub(super) memory: Option<&'a ServiceHistory>,
     pub(super) health: Health,
     /// Its one-shot exited with 0 at the desired hash.
     pub(super) completed: bool,
@@ -34,7 +34,7 @@ pub(super) struct Facts<'a> {
 
 /// What is done about an image, and the wait that stands for it.
 #[derive(Clone, Copy)]
-pub(super) struct ImageWork<'a> {
+pub(super) struct ImageProgress<'a> {
     pub(super) verb: Option<&'a str>,
     pub(super) wait: Option<&'a WaitingOn>,
     progress: Option<&'a str>,
@@ -61,7 +61,7 @@ fn is_a_row(input: &StatusInput<'_>, container: &Container) -> bool {
     let Some(plan) = input.plan.filter(|_| input.engine.synced) else {
         return true;
     };
-    let subject = Subject::StrayContainer {
+    let subject = Subject::ExtraContainer {
         id: container.id.clone(),
     };
     let about = plan.steps.iter().map(|step| &step.subject);
@@ -117,7 +117,7 @@ fn severity(input: &StatusInput<'_>, code: Code, desired: Option<&Service>) -> S
     }
 }
 
-fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> Facts<'a> {
+fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> {
     let desired = input
         .accepted
         .and_then(|accepted| accepted.desired.services.get(name));
@@ -140,14 +140,14 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> Facts<'a> {
         .max_by_key(rank);
     // What nobody desires is acted on container by container.
     let subject = match container.filter(|_| desired.is_none()) {
-        Some(stray) => Subject::StrayContainer { id: stray.id.clone() },
+        Some(stray) => Subject::ExtraContainer { id: stray.id.clone() },
         None => Subject::Service {
             environment: input.env.clone(),
             service: name.clone(),
         },
     };
-    let memory = input.memory.services.get(name);
-    Facts {
+    let memory = input.state.services.get(name);
+    RowInputs {
         desired,
         container,
         current: container.is_some_and(carries),
@@ -156,7 +156,7 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> Facts<'a> {
             .and_then(|plan| plan.steps.iter().find(|step| step.subject == subject)),
         wait: input.plan.and_then(|plan| wait_of(plan, &subject)),
         image: desired.map_or(
-            ImageWork {
+            ImageProgress {
                 verb: None,
                 wait: None,
                 progress: None,
@@ -176,11 +176,11 @@ fn wait_of<'a>(plan: &'a Plan, subject: &Subject) -> Option<&'a WaitingOn> {
         .map(|wait| &wait.on)
 }
 
-fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageWork<'a> {
+fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgress<'a> {
     let key = image::key(&service.image);
     let mine = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
     let Some(plan) = input.plan else {
-        return ImageWork {
+        return ImageProgress {
             verb: None,
             wait: None,
             progress: None,
@@ -193,11 +193,11 @@ fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageWork<'a> {
         .find(|wait| mine(&wait.subject))
         .map(|wait| &wait.on);
     let waited = match wait {
-        Some(WaitingOn::InFlight { verb } | WaitingOn::Effect { verb, .. }) => Some(verb.as_str()),
+        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(verb.as_str()),
         Some(_) | None => None,
     };
-    ImageWork {
-        verb: step.map(|step| step.act.verb()).or(waited),
+    ImageProgress {
+        verb: step.map(|step| step.action.verb()).or(waited),
         wait,
         progress: input
             .progress
@@ -214,17 +214,17 @@ fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<
     let Some(container) = container else {
         return unknown;
     };
-    let facts = container.facts.as_ref();
+    let facts = container.inspect.as_ref();
     let started = facts.and_then(|facts| facts.started_at);
     if let Some(told) = input
         .health
         .get(&container.id)
         .filter(|told| told.started_at == started)
     {
-        return match told.verdict {
-            Verdict::Starting => Health::Starting,
-            Verdict::Healthy => Health::Healthy,
-            Verdict::Unhealthy => Health::Unhealthy,
+        return match told.status {
+            ProbeStatus::Starting => Health::Starting,
+            ProbeStatus::Healthy => Health::Healthy,
+            ProbeStatus::Unhealthy => Health::Unhealthy,
         };
     }
     match facts.and_then(|facts| facts.health.as_ref()).filter(|_| engines) {
@@ -248,7 +248,7 @@ fn labelled_role(container: Option<&Container>) -> ServiceRole {
 }
 
 /// What is waited for; always something unless the service is where it shall be.
-fn waiting_on(input: &StatusInput<'_>, facts: &Facts<'_>, state: ServiceState) -> Option<Told> {
+fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceState) -> Option<Told> {
     if let Some(on) = facts.wait {
         return Some(match on {
             WaitingOn::Image { reference } => image_words(&facts.image, reference, on),
@@ -256,7 +256,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &Facts<'_>, state: ServiceState) -
         });
     }
     if let Some(step) = facts.step {
-        let message = format!("{} ({})", doing(step.act.verb()), step.because);
+        let message = format!("{} ({})", doing(step.action.verb()), step.cause);
         return Some(Told {
             reason: "ActInFlight".to_owned(),
             message,
@@ -280,7 +280,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &Facts<'_>, state: ServiceState) -
     Some(words(&on))
 }
 
-fn image_words(work: &ImageWork<'_>, reference: &str, on: &WaitingOn) -> Told {
+fn image_words(work: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> Told {
     let progress = work
         .progress
         .map_or_else(String::new, |line| format!(": {}", one_line(line)));
@@ -301,7 +301,7 @@ fn image_words(work: &ImageWork<'_>, reference: &str, on: &WaitingOn) -> Told {
 fn last_error(
     input: &StatusInput<'_>,
     name: &ServiceName,
-    facts: &Facts<'_>,
+    facts: &RowInputs<'_>,
     state: ServiceState,
 ) -> Option<StructuredError> {
     let container = facts.container.map(|container| container.id.as_str());

@@ -6,17 +6,17 @@ use crate::observed::{Container, ContainerState};
 use crate::plan::WaitingOn;
 
 use super::StatusInput;
-use super::service::Facts;
+use super::service::RowInputs;
 
 /// The state that the container, the plan and the memory add up to.
-pub(super) fn of(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
+pub(super) fn of(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState {
     let running = facts
         .container
         .is_some_and(|container| container.state == ContainerState::Running);
     let Some(desired) = facts.desired else {
         return ServiceState::Stopping;
     };
-    let waits_on = input.plan.and_then(|plan| plan.waits_on(desired));
+    let waits_on = input.plan.and_then(|plan| plan.wait_reason(desired));
     let is_lost = waits_on.is_some_and(WaitingOn::is_given_up);
     // What still runs at its old revision is not lost because its replacement failed; what runs as it shall and was
     // given up all the same is unhealthy for good, or never asked.
@@ -34,15 +34,15 @@ pub(super) fn of(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
 }
 
 /// The verb that is carried out on it at present.
-fn verb<'a>(facts: &Facts<'a>) -> Option<&'a str> {
+fn verb<'a>(facts: &RowInputs<'a>) -> Option<&'a str> {
     let waited = match facts.wait {
-        Some(WaitingOn::InFlight { verb } | WaitingOn::Effect { verb, .. }) => Some(verb.as_str()),
+        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(verb.as_str()),
         Some(_) | None => None,
     };
-    facts.step.map(|step| step.act.verb()).or(waited)
+    facts.step.map(|step| step.action.verb()).or(waited)
 }
 
-fn absent(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
+fn absent(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState {
     match (verb(facts), facts.image.verb) {
         (Some("create-container"), _) => ServiceState::Creating,
         (Some("start-container"), _) => ServiceState::Starting,
@@ -53,7 +53,7 @@ fn absent(input: &StatusInput<'_>, facts: &Facts<'_>) -> ServiceState {
     }
 }
 
-fn present(facts: &Facts<'_>, container: &Container) -> ServiceState {
+fn present(facts: &RowInputs<'_>, container: &Container) -> ServiceState {
     match container.state {
         ContainerState::Created => created(facts),
         ContainerState::Running => running(facts),
@@ -64,7 +64,7 @@ fn present(facts: &Facts<'_>, container: &Container) -> ServiceState {
     }
 }
 
-fn created(facts: &Facts<'_>) -> ServiceState {
+fn created(facts: &RowInputs<'_>) -> ServiceState {
     match (verb(facts), facts.image.verb) {
         (Some("start-container"), _) => ServiceState::Starting,
         (Some(_), _) => ServiceState::Creating,
@@ -74,7 +74,7 @@ fn created(facts: &Facts<'_>) -> ServiceState {
     }
 }
 
-fn running(facts: &Facts<'_>) -> ServiceState {
+fn running(facts: &RowInputs<'_>) -> ServiceState {
     let one_shot = facts.desired.is_some_and(|service| service.one_shot);
     let well = match facts.health {
         Health::Healthy | Health::None => true,
@@ -92,12 +92,12 @@ fn running(facts: &Facts<'_>) -> ServiceState {
     }
 }
 
-fn ended(facts: &Facts<'_>) -> ServiceState {
-    let died = facts.memory.is_some_and(|memory| !memory.deaths.is_empty());
+fn ended(facts: &RowInputs<'_>) -> ServiceState {
+    let died = facts.memory.is_some_and(|memory| !memory.failures.is_empty());
     match (verb(facts), facts.wait) {
         (Some("remove-container" | "stop-container"), _) if !facts.current => ServiceState::Stopping,
         (Some("start-container"), _) if !died => ServiceState::Starting,
-        (_, Some(WaitingOn::Backoff { .. } | WaitingOn::Storm { .. })) | (Some(_), _) => {
+        (_, Some(WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. })) | (Some(_), _) => {
             ServiceState::Restarting
         }
         _ => ServiceState::Waiting,

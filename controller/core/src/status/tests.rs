@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_crds::complaint::{Complaint, Place};
+use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::error::{Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
@@ -16,15 +16,17 @@ use crate::desired::{
 };
 use crate::ident::{ContainerId, EnvName, Hash, HostPort, Protocol, ResourceName, ServiceName};
 use crate::labels;
-use crate::memory::{Circuits, Death, EnvMemory, Refused, ServiceMemory};
-use crate::observed::{Away, Config, Container, ContainerState, Facts, Observed, Sighting, World};
-use crate::orders::Orders;
-use crate::outcome::{ActError, PortOwner, PortRefusal};
-use crate::plan::{Act, Cause, Failure, Plan, PortKey, Step, Subject, Wait, WaitingOn};
-use crate::preflight::{Disk, Fact, Policy, Survey};
-use crate::probe::{Health, HealthBook, Verdict};
+use crate::observed::{
+    Config, Container, ContainerState, InspectInfo, Observed, RetryState, Store, WatchEvent,
+};
+use crate::outcome::{ActionError, PortOwner, PortRefusal};
+use crate::plan::{Action, ActionFailure, Cause, Plan, PortKey, Step, Subject, Wait, WaitingOn};
+use crate::preflight::{Disk, Observation, Policy, PreflightSnapshot};
+use crate::probe::{Health, HealthStates, ProbeStatus};
 use crate::secrets::Secrets;
+use crate::state::{BreakerRegistry, EnvHistory, FailedRun, RefusedPort, ServiceHistory};
 use crate::time::Timestamp;
+use crate::user_requests::UserRequests;
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
 
@@ -88,23 +90,23 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
 struct Shop {
     env: EnvName,
     accepted: Option<Accepted>,
-    complaints: Option<(Code, Vec<Complaint>)>,
+    complaints: Option<(Code, Vec<Diagnostic>)>,
     specs_gone: Option<String>,
     reachable: bool,
     reason: String,
     observed: Observed,
     plan: Option<Plan>,
-    health: HealthBook,
-    memory: EnvMemory,
-    refused: BTreeMap<HostPort, Refused>,
+    health: HealthStates,
+    memory: EnvHistory,
+    refused: BTreeMap<HostPort, RefusedPort>,
     progress: BTreeMap<Subject, String>,
     previous: Option<EnvironmentStatus>,
-    orders: Orders,
-    circuits: Circuits,
-    survey: Option<Survey>,
-    links: crate::connectivity::Book,
+    orders: UserRequests,
+    circuits: BreakerRegistry,
+    survey: Option<PreflightSnapshot>,
+    links: crate::connectivity::CheckResults,
     away: Option<(u32, Timestamp)>,
-    rival: Option<Vec<Complaint>>,
+    rival: Option<Vec<Diagnostic>>,
     now: Timestamp,
 }
 
@@ -150,7 +152,7 @@ impl Shop {
             ttl: None,
             hold: false,
             rollback: None,
-            breaker: Some(crate::memory::breaker::Settings::default()),
+            breaker: Some(crate::state::breaker::BreakerSettings::default()),
             secrets: Secrets::default(),
             notes: Vec::new(),
         };
@@ -170,7 +172,7 @@ impl Shop {
                 desired,
                 spec_path: "environments/shop/e2e.yaml".to_owned(),
                 accepted_at: NOW,
-                disputed: false,
+                has_pending_edit: false,
             }),
             complaints: None,
             specs_gone: None,
@@ -178,15 +180,15 @@ impl Shop {
             reason: String::new(),
             observed: Observed::default(),
             plan: Some(plan),
-            health: HealthBook::new(),
-            memory: EnvMemory::default(),
+            health: HealthStates::new(),
+            memory: EnvHistory::default(),
             refused: BTreeMap::new(),
             progress: BTreeMap::new(),
             previous: None,
-            orders: Orders::default(),
-            circuits: Circuits::default(),
+            orders: UserRequests::default(),
+            circuits: BreakerRegistry::default(),
             survey: None,
-            links: crate::connectivity::Book::default(),
+            links: crate::connectivity::CheckResults::default(),
             away: None,
             rival: None,
             now: NOW,
@@ -196,16 +198,16 @@ impl Shop {
     /// Both services run and are healthy.
     fn ready() -> Self {
         let mut shop = Self::new();
-        shop.runs("db", "d1", Verdict::Healthy);
-        shop.runs("web", "e1", Verdict::Healthy);
+        shop.runs("db", "d1", ProbeStatus::Healthy);
+        shop.runs("web", "e1", ProbeStatus::Healthy);
         shop
     }
 
-    fn runs(&mut self, service: &str, hash: &str, verdict: Verdict) {
+    fn runs(&mut self, service: &str, hash: &str, verdict: ProbeStatus) {
         self.is(service, hash, ContainerState::Running);
         let id = ContainerId::new(format!("c-{service}-{hash}")).unwrap();
         let health = Health {
-            verdict,
+            status: verdict,
             since: NOW,
             started_at: Some(NOW),
             output: "connection refused".to_owned(),
@@ -234,7 +236,7 @@ impl Shop {
             state,
             created_at: NOW,
             networks: BTreeMap::new(),
-            facts: Some(Facts {
+            inspect: Some(InspectInfo {
                 started_at: Some(NOW),
                 finished_at: None,
                 exit_code: 0,
@@ -270,15 +272,15 @@ impl Shop {
     fn died(&mut self, service: &str, exit_code: i64, oom_killed: bool) {
         let container = ContainerId::new(format!("c-{service}-d1")).unwrap();
         let at = NOW + Duration::from_secs(7);
-        let death = Death {
+        let death = FailedRun {
             started_at: Some(NOW),
             exit_code,
             oom_killed,
             number: 1,
-            ..Death::of(container, at)
+            ..FailedRun::of(container, at)
         };
-        let memory: &mut ServiceMemory = self.memory.services.entry(name(service)).or_default();
-        memory.deaths.push(death);
+        let memory: &mut ServiceHistory = self.memory.services.entry(name(service)).or_default();
+        memory.failures.push(death);
         memory.restarts += 1;
     }
 
@@ -286,12 +288,12 @@ impl Shop {
         let rejected = self.complaints.as_ref().map(|(code, complaints)| Rejection {
             spec_path: "environments/shop/e2e.yaml",
             code: *code,
-            complaints,
+            diagnostics: complaints,
         });
         let rival = self.rival.as_ref().map(|complaints| Rejection {
             spec_path: "environments/shop/other.e2e.yaml",
             code: Code::SpecConflict,
-            complaints,
+            diagnostics: complaints,
         });
         let status = environment(&StatusInput {
             env: &self.env,
@@ -299,7 +301,7 @@ impl Shop {
             rejected,
             rivals: rival.as_slice(),
             warnings: &[],
-            orders: &self.orders,
+            requests: &self.orders,
             circuits: &self.circuits,
             can_roll_back: true,
             outages: &[],
@@ -310,8 +312,8 @@ impl Shop {
                 reason: &self.reason,
                 endpoint: "unix:///run/docker.sock",
                 since: (!self.reachable).then_some(NOW),
-                away: self.away.map(|(tries, next)| Away {
-                    tries,
+                retry: self.away.map(|(tries, next)| RetryState {
+                    attempts: tries,
                     next: Some(next),
                     reason: &self.reason,
                 }),
@@ -319,30 +321,30 @@ impl Shop {
             observed: &self.observed,
             plan: self.plan.as_ref(),
             health: &self.health,
-            memory: &self.memory,
+            state: &self.memory,
             refused: &self.refused,
             progress: &self.progress,
-            survey: self.survey.as_ref(),
+            preflight: self.survey.as_ref(),
             links: &self.links,
             disk_full: None,
             previous: self.previous.as_ref(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             mode: if self.reachable { Mode::Full } else { Mode::Minimal },
             safe: None,
-            state: "/srv/state",
+            state_dir: "/srv/state",
             now: self.now,
         });
         law_nine(&status);
         status
     }
 
-    fn failure(verb: &str, error: ActError) -> Failure {
-        Failure {
+    fn failure(verb: &str, error: ActionError) -> ActionFailure {
+        ActionFailure {
             verb: verb.to_owned(),
             error,
             at: NOW,
             attempts: 2,
-            asked: Box::default(),
+            call: Box::default(),
         }
     }
 }
@@ -491,20 +493,20 @@ fn a_moved_port_is_told_in_every_place() {
 #[test]
 fn a_refused_edit_keeps_the_last_good_revision_and_tells_every_complaint() {
     let mut shop = Shop::ready();
-    let at = Place {
+    let at = Location {
         line: 4,
         column: 9,
-        len: 5,
+        length: 5,
     };
     shop.complaints = Some((
         Code::SpecInvalid,
         vec![
-            Complaint::error("services[0].container.ports", "a port must be a number")
+            Diagnostic::error("services[0].container.ports", "a port must be a number")
                 .at(at)
                 .hint("write `8080`"),
-            Complaint::error("services[1]", "`privileged` is not allowed")
+            Diagnostic::error("services[1]", "`privileged` is not allowed")
                 .hint("POLICY_VIOLATION: leave it out"),
-            Complaint::warning("sevices", "unknown key `sevices`"),
+            Diagnostic::warning("sevices", "unknown key `sevices`"),
         ],
     ));
     let status = shop.status();
@@ -525,14 +527,14 @@ fn terminating() {
     let mut shop = Shop::ready();
     shop.accepted = None;
     let step = Step {
-        subject: Subject::StrayContainer {
+        subject: Subject::ExtraContainer {
             id: ContainerId::new("c-db-d1").unwrap(),
         },
-        act: Act::StopContainer {
+        action: Action::StopContainer {
             id: ContainerId::new("c-db-d1").unwrap(),
             grace: Duration::from_secs(10),
         },
-        because: Cause::EnvironmentRemoved,
+        cause: Cause::EnvironmentRemoved,
     };
     shop.plan = Some(Plan {
         steps: vec![step],
@@ -575,7 +577,7 @@ fn what_did_not_change_keeps_its_times() {
     shop.previous = Some(first.clone());
     shop.now = NOW + Duration::from_secs(5);
     assert_eq!(shop.status(), first);
-    shop.runs("web", "e1", Verdict::Unhealthy);
+    shop.runs("web", "e1", ProbeStatus::Unhealthy);
     shop.waits("web", WaitingOn::Unhealthy { until: None });
     let second = shop.status();
     assert_ne!(second.as_of, first.as_of);
@@ -603,14 +605,14 @@ fn every_failed_call_has_its_code() {
             owner,
             busy: BTreeSet::new(),
         };
-        ActError::PortTaken(Box::new(refusal))
+        ActionError::PortTaken(Box::new(refusal))
     };
     let text = || "why".to_owned();
-    let limited = ActError::RateLimited {
+    let limited = ActionError::RateLimited {
         message: text(),
         retry_after: Some(Duration::from_secs(90)),
     };
-    let built = ActError::BuildFailed {
+    let built = ActionError::BuildFailed {
         message: text(),
         log: "Step 2/5".to_owned(),
     };
@@ -623,60 +625,76 @@ fn every_failed_call_has_its_code() {
         ),
         (
             "create-container",
-            ActError::NameTaken { holder: text() },
+            ActionError::NameTaken { holder: text() },
             Code::NameConflict,
         ),
-        ("create-container", ActError::ImageMissing, Code::ImageNotFound),
-        ("pull-image", ActError::ImageNotFound(text()), Code::ImageNotFound),
-        ("pull-image", ActError::AuthRequired(text()), Code::AuthRequired),
+        ("create-container", ActionError::ImageMissing, Code::ImageNotFound),
+        (
+            "pull-image",
+            ActionError::ImageNotFound(text()),
+            Code::ImageNotFound,
+        ),
+        (
+            "pull-image",
+            ActionError::AuthRequired(text()),
+            Code::AuthRequired,
+        ),
         ("pull-image", limited, Code::RegistryRateLimited),
-        ("pull-image", ActError::PullFailed(text()), Code::ImagePullFailed),
+        (
+            "pull-image",
+            ActionError::PullFailed(text()),
+            Code::ImagePullFailed,
+        ),
         ("build-image", built, Code::BuildFailed),
         (
             "start-container",
-            ActError::EntrypointNotFound(text()),
+            ActionError::EntrypointNotFound(text()),
             Code::EntrypointNotFound,
         ),
         (
             "start-container",
-            ActError::BadMount(text()),
+            ActionError::BadMount(text()),
             Code::ContainerStartFailed,
         ),
         (
             "start-container",
-            ActError::StartFailed(text()),
+            ActionError::StartFailed(text()),
             Code::ContainerStartFailed,
         ),
         (
             "create-container",
-            ActError::Rejected(text()),
+            ActionError::Rejected(text()),
             Code::ContainerStartFailed,
         ),
-        ("create-container", ActError::DiskFull(text()), Code::DiskSpaceLow),
+        (
+            "create-container",
+            ActionError::DiskFull(text()),
+            Code::DiskSpaceLow,
+        ),
         (
             "create-network",
-            ActError::PoolExhausted(text()),
+            ActionError::PoolExhausted(text()),
             Code::NetworkPoolExhausted,
         ),
         (
             "remove-network",
-            ActError::NetworkInUse(text()),
+            ActionError::NetworkInUse(text()),
             Code::NetworkStuck,
         ),
         (
             "remove-container",
-            ActError::Rejected(text()),
+            ActionError::Rejected(text()),
             Code::CleanupFailed,
         ),
         (
             "start-container",
-            ActError::Unreachable(text()),
+            ActionError::Unreachable(text()),
             Code::DockerUnavailable,
         ),
-        ("start-container", ActError::TimedOut(text()), Code::Timeout),
+        ("start-container", ActionError::TimedOut(text()), Code::Timeout),
         (
             "start-container",
-            ActError::ConnectionLost(text()),
+            ActionError::ConnectionLost(text()),
             Code::ConnectionLost,
         ),
     ];
@@ -725,7 +743,7 @@ fn ports_that_cannot_be_had_name_who_has_them() {
     };
     shop.refused.insert(
         tcp(20_000),
-        Refused {
+        RefusedPort {
             at: NOW,
             refusal,
             times: 1,
@@ -757,7 +775,7 @@ fn a_failed_replacement_does_not_call_what_still_runs_lost() {
             reference: "db:1".to_owned(),
         },
     );
-    let failure = Shop::failure("pull-image", ActError::ImageNotFound("db:1".to_owned()));
+    let failure = Shop::failure("pull-image", ActionError::ImageNotFound("db:1".to_owned()));
     shop.image_waits("db:1", WaitingOn::Failed { failure });
     let status = shop.status();
     assert_eq!(status.services[0].state, ServiceState::Running);
@@ -817,11 +835,15 @@ fn a_recoverable_service_that_runs_as_it_was_is_not_given_up_and_another_image_s
         services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
         let reference = services[&name("web")].image.reference().to_owned();
         shop.waits("web", WaitingOn::Image { reference });
-        let failure = Shop::failure("pull-image", ActError::ImageNotFound(key.to_owned()));
+        let failure = Shop::failure("pull-image", ActionError::ImageNotFound(key.to_owned()));
         shop.image_waits(key, WaitingOn::Failed { failure });
         if outlived {
             shop.is("web", "old", ContainerState::Running);
-            shop.plan.as_mut().unwrap().outlived.insert(name("web"));
+            shop.plan
+                .as_mut()
+                .unwrap()
+                .replaced_but_running
+                .insert(name("web"));
         } else {
             shop.is("web", "old", ContainerState::Exited);
         }
@@ -886,9 +908,9 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
     db.environment.insert("DB_PASSWORD".into(), "hunter-two".into());
     db.image = Image::Named("swordfish/db:1".to_owned());
     let said = "no swordfish for hunter-two in `shop-db`";
-    let failure = Shop::failure("create-container", ActError::Rejected(said.to_owned()));
+    let failure = Shop::failure("create-container", ActionError::Rejected(said.to_owned()));
     shop.waits("db", WaitingOn::Failed { failure });
-    let mut death = Death::of(ContainerId::new("c-web").unwrap(), NOW);
+    let mut death = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
     death.exit_code = 1;
     death.evidence = Some(crate::outcome::Evidence {
         stderr: vec![said.to_owned()],
@@ -896,7 +918,7 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
         ..crate::outcome::Evidence::default()
     });
     let web = shop.memory.services.entry(name("web")).or_default();
-    web.deaths.push(death);
+    web.failures.push(death);
     shop.waits("web", WaitingOn::GaveUp { restarts: 1 });
     let status = shop.status();
     let text = serde_json::to_string(&status).unwrap();
@@ -925,12 +947,12 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
 }
 
 /// A look at an engine whose data root has this much room.
-fn looked(free: u64) -> Survey {
-    let mut survey = Survey {
+fn looked(free: u64) -> PreflightSnapshot {
+    let mut survey = PreflightSnapshot {
         at: Some(NOW),
-        ..Survey::default()
+        ..PreflightSnapshot::default()
     };
-    survey.ground.disk = Fact::Known(Disk {
+    survey.host.disk = Observation::Known(Disk {
         path: "/var/lib/docker".to_owned(),
         free,
         total: 100_000_000_000,
@@ -949,7 +971,7 @@ fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
         .survey
         .as_ref()
         .unwrap()
-        .may_make(&policy, true, None, NOW)
+        .check_creation(&policy, true, None, NOW)
         .unwrap_err();
     shop.waits("db", wait.clone());
     shop.waits("web", wait);
@@ -983,7 +1005,7 @@ fn a_call_that_met_a_full_disk_tells_its_usage_too() {
     shop.survey = Some(looked(7));
     let failure = Shop::failure(
         "create-container",
-        ActError::DiskFull("no space left on device".to_owned()),
+        ActionError::DiskFull("no space left on device".to_owned()),
     );
     let until = NOW + Duration::from_secs(10);
     shop.waits("db", WaitingOn::Retry { until, failure });
@@ -1003,7 +1025,7 @@ fn a_call_that_met_a_full_disk_tells_its_usage_too() {
 #[test]
 fn a_look_that_nobody_wants_is_not_told() {
     let mut shop = Shop::ready();
-    shop.survey = Some(Survey::default());
+    shop.survey = Some(PreflightSnapshot::default());
     assert_eq!(shop.status().preflight, None, "nobody has looked yet");
     shop.survey = Some(looked(7));
     assert!(shop.status().preflight.is_some());
@@ -1013,9 +1035,9 @@ fn a_look_that_nobody_wants_is_not_told() {
 
 #[test]
 fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at() {
-    use crate::connectivity::{Aim, Found, Look, Scene, Seen, Trouble};
-    let look = |shop: &Shop, trouble: Option<Trouble>| {
-        let scene = Scene {
+    use crate::connectivity::{ConnectivityCheck, LinkError, LinkResult, Target, TargetResult, Topology};
+    let look = |shop: &Shop, trouble: Option<LinkError>| {
+        let scene = Topology {
             desired: &shop.accepted.as_ref().unwrap().desired,
             observed: &shop.observed,
             hashes: None,
@@ -1023,23 +1045,23 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
             outages: &[],
             epoch: None,
         };
-        let aim = Aim {
+        let aim = Target {
             to: name("db"),
             host: "db".to_owned(),
             port: Some(5432),
         };
-        let seen = Seen {
+        let seen = TargetResult {
             addresses: vec![[10, 0, 0, 2].into()],
-            trouble,
+            error: trouble,
         };
-        Look {
-            signature: scene.as_it_is(),
+        ConnectivityCheck {
+            key: scene.as_it_is(),
             at: NOW,
             again: Some(Duration::from_secs(20)),
-            links: vec![Found {
+            links: vec![LinkResult {
                 from: name("web"),
-                aim,
-                seen: Ok(seen),
+                target: aim,
+                result: Ok(seen),
             }],
             is_current: true,
         }
@@ -1047,7 +1069,7 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
     let mut shop = Shop::ready();
     assert_eq!(condition(&shop.status(), "Verified"), Truth::Unknown);
     let good = look(&shop, None);
-    shop.links.looks.insert(shop.env.clone(), good);
+    shop.links.checks.insert(shop.env.clone(), good);
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::True);
     assert!(
@@ -1056,8 +1078,8 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
             .is_some_and(|seen| seen.verified && seen.links[0].tcp)
     );
 
-    let bad = look(&shop, Some(Trouble::Refused("no".to_owned())));
-    shop.links.looks.insert(shop.env.clone(), bad.clone());
+    let bad = look(&shop, Some(LinkError::Refused("no".to_owned())));
+    shop.links.checks.insert(shop.env.clone(), bad.clone());
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::False);
     assert_eq!(status.phase, Phase::Ready, "services say the phase");
@@ -1069,17 +1091,17 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
     let link = &status.connectivity.as_ref().unwrap().links[0];
     assert!(link.dns && !link.tcp && link.error.is_some(), "{link:?}");
 
-    let old = Look {
+    let old = ConnectivityCheck {
         is_current: false,
         ..bad
     };
-    shop.links.looks.insert(shop.env.clone(), old);
+    shop.links.checks.insert(shop.env.clone(), old);
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::Unknown);
     assert!(status.errors.is_empty() && status.connectivity.is_some());
 
-    let unknown = look(&shop, Some(Trouble::NoSuchName("no".to_owned())));
-    shop.links.looks.insert(shop.env.clone(), unknown);
+    let unknown = look(&shop, Some(LinkError::NoSuchName("no".to_owned())));
+    shop.links.checks.insert(shop.env.clone(), unknown);
     assert_eq!(shop.status().errors[0].code, Code::DnsResolutionFailed);
     shop.accepted.as_mut().unwrap().desired.verify_links = false;
     let status = shop.status();
@@ -1116,7 +1138,7 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
         owner,
         until,
     };
-    let limited = ActError::RateLimited {
+    let limited = ActionError::RateLimited {
         message: text(),
         retry_after: Some(Duration::from_secs(3)),
     };
@@ -1124,9 +1146,9 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
     let waits = [
         (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerCrash, 3),
         (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerOom, 3),
-        (WaitingOn::Storm { until }, Code::ContainerCrash, 3),
+        (WaitingOn::RateLimited { until }, Code::ContainerCrash, 3),
         (
-            WaitingOn::Deferred { case: case(), until },
+            WaitingOn::TestLease { case: case(), until },
             Code::ContainerCrash,
             3,
         ),
@@ -1140,47 +1162,47 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
         (WaitingOn::Ports { tried: 100, until }, Code::PortExhaustion, 10),
         (retry("pull-image", limited), Code::RegistryRateLimited, 10),
         (
-            retry("pull-image", ActError::PullFailed(text())),
+            retry("pull-image", ActionError::PullFailed(text())),
             Code::ImagePullFailed,
             10,
         ),
         (
-            retry("create-container", ActError::DiskFull(text())),
+            retry("create-container", ActionError::DiskFull(text())),
             Code::DiskSpaceLow,
             10,
         ),
         (
-            retry("create-network", ActError::PoolExhausted(text())),
+            retry("create-network", ActionError::PoolExhausted(text())),
             Code::NetworkPoolExhausted,
             10,
         ),
         (
-            retry("remove-network", ActError::NetworkInUse(text())),
+            retry("remove-network", ActionError::NetworkInUse(text())),
             Code::NetworkStuck,
             10,
         ),
         (
-            retry("remove-container", ActError::Busy(text())),
+            retry("remove-container", ActionError::Busy(text())),
             Code::CleanupFailed,
             10,
         ),
         (
-            retry("start-container", ActError::StartFailed(text())),
+            retry("start-container", ActionError::StartFailed(text())),
             Code::ContainerStartFailed,
             10,
         ),
         (
-            retry("start-container", ActError::TimedOut(text())),
+            retry("start-container", ActionError::TimedOut(text())),
             Code::Timeout,
             10,
         ),
         (
-            retry("start-container", ActError::ConnectionLost(text())),
+            retry("start-container", ActionError::ConnectionLost(text())),
             Code::ConnectionLost,
             10,
         ),
         (
-            retry("start-container", ActError::Unreachable(text())),
+            retry("start-container", ActionError::Unreachable(text())),
             Code::DockerUnavailable,
             10,
         ),
@@ -1193,7 +1215,7 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
                 shop.died("web", 137, code == Code::ContainerOom);
                 shop.now = NOW + Duration::from_secs(8);
             }
-            _ => shop.runs("web", "e1", Verdict::Unhealthy),
+            _ => shop.runs("web", "e1", ProbeStatus::Unhealthy),
         }
         shop.waits("web", on.clone());
         assert_eq!(told_to_come(shop, code), Some(seconds), "{on:?}");
@@ -1203,21 +1225,21 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
 #[test]
 fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
     let next = NOW + Duration::from_millis(30_200);
-    let mut world = World::default();
-    world.apply(Sighting::Lost(
+    let mut world = Store::default();
+    world.apply(WatchEvent::Disconnected(
         NOW,
         "connection refused (os error 111)".to_owned(),
     ));
-    world.apply(Sighting::Away {
+    world.apply(WatchEvent::Retrying {
         tries: 12,
         next: Some(next),
     });
     let away = |code| {
         let mut shop = Shop::ready();
-        shop.circuits.look(&world, NOW);
+        shop.circuits.observe(&world, NOW);
         shop.reachable = false;
         shop.reason = world.unreachable_reason().to_owned();
-        shop.away = world.away().and_then(|away| Some((away.tries, away.next?)));
+        shop.away = world.retry().and_then(|away| Some((away.attempts, away.next?)));
         let status = shop.status();
         let error = status.errors.iter().find(|error| error.code == code).unwrap();
         let details = serde_json::Value::Object(error.details.clone());
@@ -1231,7 +1253,7 @@ fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
     assert_eq!(away(Code::DockerUnavailable), Some(31));
     assert_eq!(away(Code::RetryExhausted), Some(31));
     assert_eq!(world.lost_at(), Some(NOW));
-    world.apply(Sighting::Found(NOW));
+    world.apply(WatchEvent::Connected(NOW));
     assert_eq!(world.lost_at(), None);
 }
 
@@ -1239,7 +1261,7 @@ fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
 fn another_file_that_claims_the_environment_is_told_and_changes_nothing_else() {
     let mut shop = Shop::ready();
     let alone = shop.status();
-    shop.rival = Some(vec![Complaint::error("project.name", "is held by `e2e.yaml`")]);
+    shop.rival = Some(vec![Diagnostic::error("project.name", "is held by `e2e.yaml`")]);
     let status = shop.status();
     let told: Vec<_> = status.errors.iter().map(|error| error.code).collect();
     assert_eq!(told, [Code::SpecConflict]);

@@ -4,7 +4,7 @@ use argus_crds::status::WaitingOn as Told;
 
 use crate::desired::Condition;
 use crate::outcome::PortOwner;
-use crate::plan::{Holder, WaitingOn};
+use crate::plan::{LeaseHolder, WaitingOn};
 
 use super::error::code_of_wait;
 
@@ -26,16 +26,16 @@ pub fn words(on: &WaitingOn) -> Told {
 fn reason(on: &WaitingOn) -> &'static str {
     match on {
         WaitingOn::Engine { .. } => "EngineNotReady",
-        WaitingOn::Circuit { .. } => "CircuitOpen",
-        WaitingOn::Ramp { .. } => "RampUp",
+        WaitingOn::Breaker { .. } => "CircuitOpen",
+        WaitingOn::RampUp { .. } => "RampUp",
         WaitingOn::Specs => "SpecsNotScanned",
         WaitingOn::Safe { .. } => "ModeSafe",
-        WaitingOn::Lease => "LeaseNotHeld",
+        WaitingOn::ControllerLease => "LeaseNotHeld",
         WaitingOn::Leased { .. } => "LeaseHeldByOther",
         WaitingOn::Preflight { code: None, .. } => "PreflightPending",
         WaitingOn::InFlight { .. } => "ActInFlight",
-        WaitingOn::Effect { .. } => "EffectNotSeen",
-        WaitingOn::Relist { .. } => "OutcomeUnknown",
+        WaitingOn::EffectPending { .. } => "EffectNotSeen",
+        WaitingOn::RelistPending { .. } => "OutcomeUnknown",
         WaitingOn::Dependency { .. } => "DependencyNotReady",
         WaitingOn::Image { .. } => "ImageNotPresent",
         WaitingOn::Network => "NetworkNotPresent",
@@ -50,16 +50,16 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Halted { .. } => "LoopHalted",
         WaitingOn::NotRunnable { .. } => "NotRunnable",
         WaitingOn::NoHealthcheck => "NoHealthcheck",
-        WaitingOn::Storm { .. } => "RestartStorm",
-        WaitingOn::Deferred { .. } => "TestRunning",
+        WaitingOn::RateLimited { .. } => "RestartStorm",
+        WaitingOn::TestLease { .. } => "TestRunning",
         WaitingOn::Held { .. } => "Held",
         WaitingOn::NotRestarted => "NotRestarted",
         WaitingOn::Port { .. } => "PortTaken",
         WaitingOn::Ports { .. } => "PortsExhausted",
         WaitingOn::Name { .. } => "NameTaken",
-        WaitingOn::ByHand { .. } => "StoppedByHand",
-        WaitingOn::Stability { .. } => "RevisionNotStable",
-        WaitingOn::File => "FileDisputed",
+        WaitingOn::StoppedExternally { .. } => "StoppedByHand",
+        WaitingOn::StabilityWindow { .. } => "RevisionNotStable",
+        WaitingOn::SpecPending => "FileDisputed",
         WaitingOn::Preflight { .. } => "PreflightFailed",
         WaitingOn::Containers => "ContainersNotGone",
         WaitingOn::Removal => "RemovalInProgress",
@@ -70,7 +70,7 @@ fn message(on: &WaitingOn) -> String {
     match on {
         WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
         WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
-        WaitingOn::Circuit { engine, until, why } => {
+        WaitingOn::Breaker { engine, until, why } => {
             let whose = if *engine { "the engine" } else { "this environment" };
             match until {
                 Some(_) => format!(
@@ -80,7 +80,7 @@ fn message(on: &WaitingOn) -> String {
                 None => format!("one call that tries whether the circuit breaker of {whose} may close"),
             }
         }
-        WaitingOn::Ramp { environment, .. } => {
+        WaitingOn::RampUp { environment, .. } => {
             format!("`{environment}`, which goes first after the engine came back")
         }
         WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
@@ -88,11 +88,13 @@ fn message(on: &WaitingOn) -> String {
             "`argus resume`, for the controller is in mode `Safe`: {}",
             one_line(why)
         ),
-        WaitingOn::Lease => "this controller's lease on the engine to be written".to_owned(),
+        WaitingOn::ControllerLease => "this controller's lease on the engine to be written".to_owned(),
         WaitingOn::Leased { holder, .. } => format!("{}, which is at work on it", controller(holder)),
         WaitingOn::InFlight { verb } => doing(verb).to_owned(),
-        WaitingOn::Effect { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
-        WaitingOn::Relist { .. } => "the outcome of a call is unknown, a full list will tell".to_owned(),
+        WaitingOn::EffectPending { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
+        WaitingOn::RelistPending { .. } => {
+            "the outcome of a call is unknown, a full list will tell".to_owned()
+        }
         WaitingOn::Dependency { service, condition } => format!("`{service}` to {}", goal(*condition)),
         WaitingOn::Image { reference } => format!("image `{reference}`"),
         WaitingOn::Network => "the network of the environment".to_owned(),
@@ -130,19 +132,23 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::NoHealthcheck => {
             "a health check: `type: docker` leaves it to its image, which has none".to_owned()
         }
-        WaitingOn::Storm { .. } => "room among the restarts of all environments".to_owned(),
-        WaitingOn::Deferred { case, .. } => format!("the test `{case}` to end, which uses it as it is"),
+        WaitingOn::RateLimited { .. } => "room among the restarts of all environments".to_owned(),
+        WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it as it is"),
         WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
         WaitingOn::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
         WaitingOn::NotRestarted => "its restart policy leaves it down".to_owned(),
         WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {}", holder(owner)),
         WaitingOn::Ports { tried, .. } => format!("a free host port, {tried} of the range were tried"),
         WaitingOn::Name { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
-        WaitingOn::ByHand { .. } => {
+        WaitingOn::StoppedExternally { .. } => {
             "it was stopped or paused by hand, it is repaired after a grace".to_owned()
         }
-        WaitingOn::File => "its file, which has changed since and does not count as it stands".to_owned(),
-        WaitingOn::Stability { .. } => "the new revision to be stable before anything is removed".to_owned(),
+        WaitingOn::SpecPending => {
+            "its file, which has changed since and does not count as it stands".to_owned()
+        }
+        WaitingOn::StabilityWindow { .. } => {
+            "the new revision to be stable before anything is removed".to_owned()
+        }
         WaitingOn::Preflight { code: None, why, .. } => why.clone(),
         WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
         WaitingOn::Containers => "its containers to go first".to_owned(),
@@ -151,7 +157,7 @@ fn message(on: &WaitingOn) -> String {
 }
 
 /// A living controller, in words.
-pub(super) fn controller(holder: &Holder) -> String {
+pub(super) fn controller(holder: &LeaseHolder) -> String {
     format!(
         "controller {} (pid {} on `{}`)",
         holder.controller, holder.pid, holder.host

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use argus_backend::Progress;
 use argus_core::desired::Build;
-use argus_core::outcome::{ActError, Done};
+use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
 use bollard::query_parameters::BuildImageOptionsBuilder;
 use bytes::Bytes;
@@ -41,7 +41,11 @@ const CHUNKS_WAITING: usize = 8;
 const PACKER_ENDS: Duration = Duration::from_secs(1);
 
 /// Builds an image and tags it.
-pub(crate) async fn build(shared: &Shared, build: &Build, progress: &dyn Progress) -> Result<Done, ActError> {
+pub(crate) async fn build(
+    shared: &Shared,
+    build: &Build,
+    progress: &dyn Progress,
+) -> Result<Done, ActionError> {
     safe_reference(&build.tag)?;
     let client = shared.connection.client()?;
     let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
@@ -88,7 +92,7 @@ pub(crate) async fn build(shared: &Shared, build: &Build, progress: &dyn Progres
             Err(_) if packing.sent() > before => {}
             Err(_) => {
                 let message = format!("no progress for {} s", shared.no_progress.as_secs());
-                return Err(ActError::BuildFailed {
+                return Err(ActionError::BuildFailed {
                     message,
                     log: log.text(),
                 });
@@ -97,14 +101,14 @@ pub(crate) async fn build(shared: &Shared, build: &Build, progress: &dyn Progres
     }
 }
 
-fn failed(context: &str, why: &io::Error) -> ActError {
-    ActError::BuildFailed {
+fn failed(context: &str, why: &io::Error) -> ActionError {
+    ActionError::BuildFailed {
         message: format!("build context `{context}`: {why}"),
         log: String::new(),
     }
 }
 
-fn sorted(failure: &Error, log: &Log) -> ActError {
+fn sorted(failure: &Error, log: &Log) -> ActionError {
     let sorted = match failure {
         Error::DockerStreamError { error: said } => error::answered(Op::Build, 200, said),
         Error::DockerResponseServerError { status_code, message } => {
@@ -113,7 +117,7 @@ fn sorted(failure: &Error, log: &Log) -> ActError {
         other => error::transport(other),
     };
     match sorted {
-        ActError::BuildFailed { message, .. } => ActError::BuildFailed {
+        ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
             message,
             log: log.text(),
         },
@@ -147,7 +151,7 @@ impl Log {
             return;
         }
         if line.starts_with("Step ") {
-            progress.say(line);
+            progress.report_line(line);
         }
         if self.lines.len() == LOG_TAIL {
             self.lines.pop_front();
@@ -252,12 +256,12 @@ mod tests {
     #[derive(Default)]
     struct Heard(Mutex<Vec<String>>);
     impl Progress for Heard {
-        fn say(&self, line: &str) {
+        fn report_line(&self, line: &str) {
             self.0.lock().unwrap().push(line.to_owned());
         }
 
-        fn show(&self, line: &str) {
-            self.say(line);
+        fn report_status(&self, line: &str) {
+            self.report_line(line);
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use argus_core::ident::Hash;
 use sha2::{Digest, Sha256};
 
-use super::ignored::Ignored;
+use super::dockerignore::DockerIgnore;
 
 /// More entries than any sensible context has; a context of `/` ends here and not with a full disk.
 const MOST_ENTRIES: usize = 200_000;
@@ -44,8 +44,8 @@ impl Context {
     /// Looks through a folder. `dockerfile` is relative to it, or absolute when it lies outside.
     pub(super) fn open(root: &Path, dockerfile: &str) -> io::Result<Self> {
         let ignored = match fs::read_to_string(root.join(".dockerignore")) {
-            Ok(text) => Ignored::read(&text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ignored::read(""),
+            Ok(text) => DockerIgnore::read(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => DockerIgnore::read(""),
             Err(error) => return Err(error),
         };
         let mut entries = BTreeMap::new();
@@ -139,7 +139,7 @@ pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>)
 fn walk(
     root: &Path,
     below: &Path,
-    ignored: &Ignored,
+    ignored: &DockerIgnore,
     entries: &mut BTreeMap<PathBuf, Entry>,
 ) -> io::Result<()> {
     for found in fs::read_dir(root.join(below))? {

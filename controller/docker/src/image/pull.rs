@@ -1,7 +1,7 @@
 //! A pull: as long as it shows progress it may take its time.
 
 use argus_backend::Progress;
-use argus_core::outcome::{ActError, Done};
+use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures::StreamExt;
@@ -17,7 +17,7 @@ pub(crate) async fn pull(
     shared: &Shared,
     reference: &str,
     progress: &dyn Progress,
-) -> Result<Done, ActError> {
+) -> Result<Done, ActionError> {
     safe_reference(reference)?;
     let client = shared.connection.client()?;
     let reference = tagged(reference);
@@ -30,21 +30,21 @@ pub(crate) async fn pull(
     loop {
         match tokio::time::timeout(shared.no_progress, stream.next()).await {
             Ok(Some(Ok(info))) => match layers.hear(info) {
-                Some(Heard::Step(line)) => progress.say(&line),
-                Some(Heard::Amount(line)) => progress.show(&line),
+                Some(Heard::Step(line)) => progress.report_line(&line),
+                Some(Heard::Amount(line)) => progress.report_status(&line),
                 None => {}
             },
             Ok(Some(Err(failure))) => return Err(sorted(&failure)),
             Ok(None) => return Ok(Done::Ok),
             Err(_) => {
                 let seconds = shared.no_progress.as_secs();
-                return Err(ActError::PullFailed(format!("no progress for {seconds} s")));
+                return Err(ActionError::PullFailed(format!("no progress for {seconds} s")));
             }
         }
     }
 }
 
-fn sorted(failure: &Error) -> ActError {
+fn sorted(failure: &Error) -> ActionError {
     match failure {
         Error::DockerStreamError { error: said } => error::pull(said),
         // A registry's refusal is passed on with its own status.
@@ -81,7 +81,7 @@ mod tests {
                 message: message.to_owned(),
             })
         };
-        let limited = |message: &str, seconds: Option<u64>| ActError::RateLimited {
+        let limited = |message: &str, seconds: Option<u64>| ActionError::RateLimited {
             message: message.to_owned(),
             retry_after: seconds.map(std::time::Duration::from_secs),
         };

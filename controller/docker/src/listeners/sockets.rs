@@ -13,7 +13,7 @@ const LONGEST_COMMAND: usize = 120;
 
 /// Who has a socket open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(super) enum SocketOwner {
     /// This process.
     Process {
         /// Its id.
@@ -28,7 +28,7 @@ pub(super) enum Holder {
 /// Ports that are listened on (TCP) or bound (UDP) in the network namespace of whoever serves the socket.
 ///
 /// `None` when that cannot be seen: no such socket, or a peer outside our process namespace.
-pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, Holder>> {
+pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, SocketOwner>> {
     let engine = Process::new(engine_pid(socket)?).ok()?;
     let mut inodes: BTreeMap<HostPort, u64> = BTreeMap::new();
     let tcp = engine
@@ -60,7 +60,7 @@ pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, Holder>> {
         );
     }
     let holders = holders(&inodes);
-    let held = |inode: u64| holders.get(&inode).cloned().unwrap_or(Holder::Hidden);
+    let held = |inode: u64| holders.get(&inode).cloned().unwrap_or(SocketOwner::Hidden);
     Some(
         inodes
             .into_iter()
@@ -76,7 +76,7 @@ fn engine_pid(socket: &Path) -> Option<i32> {
     Some(peer.pid.as_raw_nonzero().get())
 }
 
-fn holders(inodes: &BTreeMap<HostPort, u64>) -> HashMap<u64, Holder> {
+fn holders(inodes: &BTreeMap<HostPort, u64>) -> HashMap<u64, SocketOwner> {
     let wanted: std::collections::HashSet<u64> = inodes.values().copied().collect();
     let mut holders = HashMap::new();
     for process in all_processes().into_iter().flatten().flatten() {
@@ -92,12 +92,12 @@ fn holders(inodes: &BTreeMap<HostPort, u64>) -> HashMap<u64, Holder> {
     holders
 }
 
-fn holder(process: &Process) -> Holder {
+fn holder(process: &Process) -> SocketOwner {
     let Ok(pid) = u32::try_from(process.pid()) else {
-        return Holder::Hidden;
+        return SocketOwner::Hidden;
     };
     let command = process.cmdline().unwrap_or_default().join(" ");
-    Holder::Process {
+    SocketOwner::Process {
         pid,
         command: command.chars().take(LONGEST_COMMAND).collect(),
     }

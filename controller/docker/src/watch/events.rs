@@ -42,9 +42,9 @@ const WANTED: [&str; 16] = [
 
 /// One consequence of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Note {
+pub(super) enum EventEffect {
     /// This object was made.
-    Made(ObjectId),
+    Created(ObjectId),
     /// Something happened to this object.
     Changed(ObjectId),
     /// Something happened to this container, which may be anybody's.
@@ -73,7 +73,7 @@ pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp) -> Events {
 }
 
 /// Reads one event.
-pub(super) fn notes(event: &EventMessage) -> Vec<Note> {
+pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
     let action = event.action.as_deref().unwrap_or_default();
     let Some(actor) = &event.actor else {
         return Vec::new();
@@ -92,28 +92,28 @@ pub(super) fn notes(event: &EventMessage) -> Vec<Note> {
                 return Vec::new();
             };
             if action == "create" {
-                return vec![Note::Made(ObjectId::Container(id))];
+                return vec![EventEffect::Created(ObjectId::Container(id))];
             }
-            let mut notes = vec![Note::Changed(ObjectId::Container(id.clone()))];
+            let mut notes = vec![EventEffect::Changed(ObjectId::Container(id.clone()))];
             if action == "oom" {
-                notes.push(Note::OutOfMemory(id.clone(), at(event)));
+                notes.push(EventEffect::OutOfMemory(id.clone(), at(event)));
             }
             if action == "stop" || (action == "kill" && ends_a_process(attribute("signal"))) {
-                notes.push(Note::Stopped(id, at(event)));
+                notes.push(EventEffect::Stopped(id, at(event)));
             }
             notes
         }
         Some(EventMessageTypeEnum::NETWORK) => match action {
             "connect" | "disconnect" => ContainerId::new(attribute("container"))
-                .map(Note::ChangedIfKnown)
+                .map(EventEffect::ChangedIfKnown)
                 .into_iter()
                 .collect(),
             "create" => NetworkId::new(id)
-                .map(|id| Note::Made(ObjectId::Network(id)))
+                .map(|id| EventEffect::Created(ObjectId::Network(id)))
                 .into_iter()
                 .collect(),
             _ => NetworkId::new(id)
-                .map(|id| Note::Changed(ObjectId::Network(id)))
+                .map(|id| EventEffect::Changed(ObjectId::Network(id)))
                 .into_iter()
                 .collect(),
         },
@@ -121,7 +121,7 @@ pub(super) fn notes(event: &EventMessage) -> Vec<Note> {
             // A name of somebody else's may hold anything, and would go into a URL.
             let named = argus_core::ident::ResourceName::new(id);
             named
-                .map(|name| Note::Changed(ObjectId::Volume(name.into())))
+                .map(|name| EventEffect::Changed(ObjectId::Volume(name.into())))
                 .into_iter()
                 .collect()
         }
@@ -151,21 +151,21 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn read(kind: &str, action: &str, id: &str, attributes: &Value) -> Vec<Note> {
+    fn read(kind: &str, action: &str, id: &str, attributes: &Value) -> Vec<EventEffect> {
         let event = json!({"Type": kind, "Action": action, "timeNano": 5_000_000_000_i64,
             "Actor": {"ID": id, "Attributes": attributes}});
-        notes(&serde_json::from_value(event).unwrap())
+        effects(&serde_json::from_value(event).unwrap())
     }
 
     #[test]
     fn events_mark_objects_of_ours() {
         let ours = json!({"argusai.managed": "true", "signal": "15"});
         let id = ContainerId::new("abc").unwrap();
-        let changed = Note::Changed(ObjectId::Container(id.clone()));
-        let stopped = Note::Stopped(id.clone(), Timestamp(5000));
+        let changed = EventEffect::Changed(ObjectId::Container(id.clone()));
+        let stopped = EventEffect::Stopped(id.clone(), Timestamp(5000));
         assert_eq!(
             read("container", "create", "abc", &ours),
-            [Note::Made(ObjectId::Container(id.clone()))]
+            [EventEffect::Created(ObjectId::Container(id.clone()))]
         );
         assert_eq!(
             read("container", "start", "abc", &ours),
@@ -186,16 +186,16 @@ mod tests {
         let talk = json!({"argusai.managed": "true", "signal": "1"});
         assert_eq!(read("container", "kill", "abc", &talk), [changed]);
         assert_eq!(read("container", "start", "abc", &json!({"name": "foreign"})), []);
-        let network = Note::Changed(ObjectId::Network(NetworkId::new("n1").unwrap()));
+        let network = EventEffect::Changed(ObjectId::Network(NetworkId::new("n1").unwrap()));
         assert_eq!(read("network", "destroy", "n1", &json!({"name": "x"})), [network]);
         let attached = json!({"name": "x", "container": "abc"});
         assert_eq!(
             read("network", "disconnect", "n1", &attached),
-            [Note::ChangedIfKnown(id)]
+            [EventEffect::ChangedIfKnown(id)]
         );
         assert_eq!(
             read("volume", "destroy", "v", &json!({})),
-            [Note::Changed(ObjectId::Volume("v".into()))]
+            [EventEffect::Changed(ObjectId::Volume("v".into()))]
         );
         assert_eq!(read("volume", "destroy", "../containers/x", &json!({})), []);
         assert_eq!(read("image", "pull", "x", &json!({})), []);

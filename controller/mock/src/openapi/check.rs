@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use argus_crds::Complaint;
+use argus_crds::Diagnostic;
 use serde_json::Value;
 
-use super::cursor::{Cursor, target, unescape};
-use super::endless::Search;
+use super::json_pointer::{Cursor, target, unescape};
+use super::recursion_check::Search;
 use super::schemas::Schemas;
-use super::{METHODS, dialect, examples};
+use super::{METHODS, examples, schema_conversion};
 use crate::path::Pattern;
 use argus_crds::mock::config::RESERVED;
 
 /// A complaint and the JSON pointer of what it is about.
-pub(super) type Found = (String, Complaint);
+pub(super) type Problems = (String, Diagnostic);
 
 /// What stands in the way of answering from the document at all.
-pub(super) fn structure(root: &Value) -> Vec<Found> {
+pub(super) fn structure(root: &Value) -> Vec<Problems> {
     let mut found = Vec::new();
     let version = root.get("openapi").map(|version| {
         version
@@ -29,15 +29,15 @@ pub(super) fn structure(root: &Value) -> Vec<Found> {
             let message = format!("version `{version}` of OpenAPI is not read");
             found.push((
                 "/openapi".to_owned(),
-                Complaint::error("", message).hint("write it in 3.0 or 3.1"),
+                Diagnostic::error("", message).hint("write it in 3.0 or 3.1"),
             ));
         }
         None if root.get("swagger").is_some() => {
-            let complaint = Complaint::error("", "this is Swagger 2.0, which is not read");
+            let complaint = Diagnostic::error("", "this is Swagger 2.0, which is not read");
             found.push(("/swagger".to_owned(), complaint.hint("convert it to OpenAPI 3")));
         }
         None => {
-            let complaint = Complaint::error("", "this is no OpenAPI document: it has no `openapi`");
+            let complaint = Diagnostic::error("", "this is no OpenAPI document: it has no `openapi`");
             found.push((String::new(), complaint.hint("start it with `openapi: 3.1.0`")));
         }
     }
@@ -54,12 +54,12 @@ pub(super) fn structure(root: &Value) -> Vec<Found> {
             .and_then(Value::as_str)
             .is_some_and(|version| version.starts_with("3.1")) =>
         {
-            let complaint = Complaint::warning("", "the document has no `paths` and answers nothing");
+            let complaint = Diagnostic::warning("", "the document has no `paths` and answers nothing");
             found.push((String::new(), complaint.hint("add `paths`")));
         }
         _ => found.push((
             pointer_of_paths,
-            Complaint::error("", "`paths` must be a map").hint("add `paths:` with its paths"),
+            Diagnostic::error("", "`paths` must be a map").hint("add `paths:` with its paths"),
         )),
     }
     references(root, "", root, &mut found);
@@ -75,7 +75,7 @@ pub(super) fn structure(root: &Value) -> Vec<Found> {
 }
 
 /// References that lead nowhere.
-fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Found>) {
+fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>) {
     match value {
         Value::Object(map) => {
             if let Some(Value::String(reference)) = map.get("$ref")
@@ -88,7 +88,7 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Found>) {
                         let message = format!("`{reference}` leads nowhere");
                         to.push((
                             here,
-                            Complaint::error("", message).hint("name something that is in this document"),
+                            Diagnostic::error("", message).hint("name something that is in this document"),
                         ));
                     }
                     None => {
@@ -96,7 +96,7 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Found>) {
                             format!("`{reference}` leads out of this document, and only `#/…` is followed");
                         to.push((
                             here,
-                            Complaint::error("", message).hint("bundle the documents into one file"),
+                            Diagnostic::error("", message).hint("bundle the documents into one file"),
                         ));
                     }
                 }
@@ -107,7 +107,7 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Found>) {
                 if !is_data || (key == "examples" && inner.is_object()) {
                     references(
                         inner,
-                        &format!("{pointer}/{}", super::cursor::escape(key)),
+                        &format!("{pointer}/{}", super::json_pointer::escape(key)),
                         root,
                         to,
                     );
@@ -123,12 +123,12 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Found>) {
     }
 }
 
-fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Found>) {
+fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Problems>) {
     if !path.starts_with('/') {
         let message = format!("the path `{path}` does not start with `/`");
         to.push((
             item.pointer.clone(),
-            Complaint::error("", message).hint(format!("write `/{path}`")),
+            Diagnostic::error("", message).hint(format!("write `/{path}`")),
         ));
     }
     if crate::path::segments(path)
@@ -136,12 +136,12 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Found>) {
         .is_some_and(|first| format!("/{first}") == RESERVED)
     {
         let message = format!("the path `{path}` lies under `{RESERVED}`, which the mock itself answers");
-        to.push((item.pointer.clone(), Complaint::error("", message)));
+        to.push((item.pointer.clone(), Diagnostic::error("", message)));
     }
     if !item.value.is_object() {
         to.push((
             item.pointer.clone(),
-            Complaint::error("", format!("the path `{path}` must be a map")),
+            Diagnostic::error("", format!("the path `{path}` must be a map")),
         ));
         return;
     }
@@ -165,7 +165,7 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Found>) {
                         let message = format!(
                             "a parameter of `{name}` needs a `name`, and `in` with one of `path`, `query`, `header`, `cookie`"
                         );
-                        to.push((parameter.pointer, Complaint::error("", message)));
+                        to.push((parameter.pointer, Diagnostic::error("", message)));
                     }
                 }
             }
@@ -175,14 +175,14 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Found>) {
             let message = format!("`{name}` declares no parameter `{missing}` in `path`");
             to.push((
                 operation.pointer.clone(),
-                Complaint::warning("", message).hint("add it to its `parameters`"),
+                Diagnostic::warning("", message).hint("add it to its `parameters`"),
             ));
         }
         responses(&name, &operation, to);
     }
 }
 
-fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Found>) {
+fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Problems>) {
     let responses = operation
         .get("responses")
         .filter(|responses| responses.value.as_object().is_some_and(|map| !map.is_empty()));
@@ -190,7 +190,7 @@ fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Found>) {
         let message = format!("`{name}` has no responses and is answered with an empty 200");
         to.push((
             operation.pointer.clone(),
-            Complaint::warning("", message).hint("add `responses:`"),
+            Diagnostic::warning("", message).hint("add `responses:`"),
         ));
         return;
     };
@@ -207,26 +207,26 @@ fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Found>) {
             let message = format!("`{status}` of `{name}` is no status");
             to.push((
                 response.pointer.clone(),
-                Complaint::error("", message).hint("write `200`, `4XX` or `default`"),
+                Diagnostic::error("", message).hint("write `200`, `4XX` or `default`"),
             ));
         } else if !response.value.is_object() {
             let message = format!("the response `{status}` of `{name}` must be a map");
-            to.push((response.pointer.clone(), Complaint::error("", message)));
+            to.push((response.pointer.clone(), Diagnostic::error("", message)));
         }
     }
 }
 
 /// Schemas that are none, and examples that break theirs.
-pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> Vec<Found> {
+pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> Vec<Problems> {
     let mut found = Vec::new();
     let mut search = Search::new(&responses.root);
     let meta = jsonschema::draft202012::meta::validator();
-    for pointer in dialect::outermost(root) {
+    for pointer in schema_conversion::outermost(root) {
         let Some(schema) = responses.root.pointer(&pointer) else {
             continue;
         };
         if let Some(circle) = search.circle(&pointer) {
-            let complaint = Complaint::error("", "this schema leads to itself without end");
+            let complaint = Diagnostic::error("", "this schema leads to itself without end");
             found.push((
                 circle,
                 complaint.hint("let it lead to itself through a property or an item"),
@@ -239,7 +239,7 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
             let message = format!("this is no schema: {error}");
             found.push((
                 format!("{pointer}{}", error.instance_path()),
-                Complaint::error("", message),
+                Diagnostic::error("", message),
             ));
         }
         if !broken {
@@ -253,13 +253,13 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
 }
 
 /// Expressions that cannot be read: JSON Schema itself takes any text for one.
-fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Found>) {
+fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Problems>) {
     let mut look = |written: &str, at: String| {
         if let Err(error) = jsonschema::validator_for(&serde_json::json!({ "pattern": written })) {
             let message = format!("`{written}` is no regular expression: {error}");
             to.push((
                 at,
-                Complaint::error("", message).hint("write it as in JavaScript"),
+                Diagnostic::error("", message).hint("write it as in JavaScript"),
             ));
         }
     };
@@ -271,12 +271,15 @@ fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Found>) {
         for written in named.keys() {
             look(
                 written,
-                format!("{pointer}/patternProperties/{}", super::cursor::escape(written)),
+                format!(
+                    "{pointer}/patternProperties/{}",
+                    super::json_pointer::escape(written)
+                ),
             );
         }
     }
     for (key, inner) in map {
-        let here = format!("{pointer}/{}", super::cursor::escape(key));
+        let here = format!("{pointer}/{}", super::json_pointer::escape(key));
         match inner {
             _ if ["example", "examples", "default", "enum", "const"].contains(&key.as_str()) => {}
             Value::Object(named)
@@ -284,7 +287,11 @@ fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Found>) {
                     .contains(&key.as_str()) =>
             {
                 for (name, inner) in named {
-                    patterns(inner, &format!("{here}/{}", super::cursor::escape(name)), to);
+                    patterns(
+                        inner,
+                        &format!("{here}/{}", super::json_pointer::escape(name)),
+                        to,
+                    );
                 }
             }
             Value::Array(items) => {

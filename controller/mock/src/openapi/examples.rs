@@ -1,17 +1,17 @@
 //! Examples of media types: which there are, and which of them break their schema.
 
-use argus_crds::Complaint;
+use argus_crds::Diagnostic;
 use serde_json::Value;
 
-use super::check::Found;
-use super::cursor::{Cursor, escape};
+use super::check::Problems;
+use super::json_pointer::{Cursor, escape};
 use super::schemas::Schemas;
 
 /// How many media types with examples are looked at: each needs a validator of its own.
 const LOOKED_AT: usize = 100;
 
 /// Says which examples are not used: that is better said than found out.
-pub(super) fn look(root: &Value, requests: &Schemas, responses: &Schemas, to: &mut Vec<Found>) {
+pub(super) fn look(root: &Value, requests: &Schemas, responses: &Schemas, to: &mut Vec<Problems>) {
     let mut media = Vec::new();
     gather(root, "", root, &mut media);
     for (pointer, is_request) in media.into_iter().take(LOOKED_AT) {
@@ -28,7 +28,7 @@ pub(super) fn look(root: &Value, requests: &Schemas, responses: &Schemas, to: &m
                 let message = format!("this example breaks its schema and is not used: `{place}`: {error}");
                 to.push((
                     at,
-                    Complaint::warning("", message).hint("correct the example, or the schema"),
+                    Diagnostic::warning("", message).hint("correct the example, or the schema"),
                 ));
             }
         }

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-use super::cursor::target;
-use chance::Chance;
+use super::json_pointer::target;
+use seeded::SeededRng;
 
 mod array;
-mod chance;
 mod compose;
 mod number;
 mod object;
 mod pattern;
+mod seeded;
 mod text;
 
 /// How often a value is made anew before it is given up.
@@ -29,7 +29,7 @@ const DEEPER: usize = 24;
 
 /// What a value is made with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct ValueRequest<'a> {
     /// The document, its schemas in JSON Schema.
     pub(super) root: &'a Value,
     /// Where the schema stands.
@@ -41,11 +41,11 @@ pub(super) struct Wish<'a> {
 }
 
 /// A value that validates, or why none was found.
-pub(super) fn value(wish: &Wish<'_>, validator: &Validator) -> Result<Value, String> {
+pub(super) fn value(wish: &ValueRequest<'_>, validator: &Validator) -> Result<Value, String> {
     let mut maker = Maker {
         root: wish.root,
         max_depth: wish.max_depth,
-        chance: Chance(wish.seed),
+        chance: SeededRng(wish.seed),
         attempt: 0,
         made: 0,
         avoided: BTreeSet::new(),
@@ -85,7 +85,7 @@ pub(super) fn value(wish: &Wish<'_>, validator: &Validator) -> Result<Value, Str
 struct Maker<'a> {
     root: &'a Value,
     max_depth: usize,
-    chance: Chance,
+    chance: SeededRng,
     attempt: usize,
     /// How many values were made in this attempt.
     made: usize,
@@ -230,7 +230,7 @@ impl Maker<'_> {
     fn inside(&mut self, key: &str, schema: &Value, depth: usize) -> Option<Value> {
         let length = self.at.len();
         self.at.push('/');
-        self.at.push_str(&super::cursor::escape(key));
+        self.at.push_str(&super::json_pointer::escape(key));
         let refs = std::mem::take(&mut self.refs);
         let made = self.any(schema, depth);
         self.refs = refs;

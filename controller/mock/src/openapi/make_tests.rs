@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::openapi::endless::Search;
+use crate::openapi::recursion_check::Search;
 
 /// Schemas that somebody might write, and some that nobody should.
 fn schema() -> impl Strategy<Value = Value> {
@@ -57,7 +57,7 @@ fn made(schema: &Value, seed: u64, max_depth: usize) -> Result<Value, String> {
     let Ok(validator) = options else {
         return Err("no schema".to_owned());
     };
-    let wish = Wish {
+    let wish = ValueRequest {
         root: schema,
         pointer: "",
         max_depth,

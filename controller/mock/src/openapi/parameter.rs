@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::cursor::Cursor;
+use super::json_pointer::Cursor;
 use crate::path::Params;
 use crate::request::Request;
 

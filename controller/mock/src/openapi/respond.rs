@@ -9,10 +9,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::cursor::Cursor;
-use super::demand::{covers, is_json};
-use super::{Document, Operation, echo, examples, make};
-use crate::answer::{Answer, one_line};
+use super::json_pointer::Cursor;
+use super::request_validation::{covers, is_json};
+use super::{Document, Operation, examples, make, reflect_request};
+use crate::answer::{MockReply, one_line};
 use crate::path::Params;
 use crate::request::Request;
 
@@ -24,13 +24,13 @@ impl Document {
         request: &Request,
         params: &Params,
         smart: bool,
-    ) -> Answer {
+    ) -> MockReply {
         let by = format!("openapi {}", operation.name);
         // The schemas of this one are plain JSON Schema; all else in it is as it was written.
         let root = &self.responses.root;
         let found = Cursor::at(root, &operation.pointer).and_then(|operation| operation.get("responses"));
         let Some((status, response)) = found.and_then(|responses| chosen(&responses)) else {
-            return Answer {
+            return MockReply {
                 status: 200,
                 headers: Vec::new(),
                 body: Bytes::new(),
@@ -53,15 +53,15 @@ impl Document {
                 Err(why) => {
                     let message = format!("no answer to `{}` can be made: {why}", operation.name);
                     let details = json!({ "operation": operation.name, "status": status, "schema": format!("#{}/schema", media.pointer) });
-                    let refusal = Answer::refusal(500, Code::MockNoAnswer, &message, &details);
-                    return Answer {
+                    let refusal = MockReply::refusal(500, Code::MockNoAnswer, &message, &details);
+                    return MockReply {
                         by: Some(by),
                         ..refusal
                     };
                 }
             },
         };
-        Answer {
+        MockReply {
             status,
             headers,
             body,
@@ -96,7 +96,7 @@ impl Document {
         let value = match (example, &validator) {
             (Some(example), _) => example.clone(),
             (None, Some(validator)) if is_json(kind) || !kind.contains("xml") => {
-                let wish = make::Wish {
+                let wish = make::ValueRequest {
                     root: &self.responses.root,
                     pointer: &pointer,
                     max_depth: self.max_depth,
@@ -112,7 +112,7 @@ impl Document {
             }
         };
         let value = if smart {
-            echo::into(value, request, params, validator.as_deref())
+            reflect_request::into(value, request, params, validator.as_deref())
         } else {
             value
         };
@@ -150,7 +150,7 @@ impl Document {
                     .validator(&pointer)
                     .ok()
                     .filter(|_| wanted && header.value.get("schema").is_some())?;
-                let wish = make::Wish {
+                let wish = make::ValueRequest {
                     root: &self.responses.root,
                     pointer: &pointer,
                     max_depth: 1,

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Value, json};
 
-use super::dialect::{Direction, plain};
+use super::schema_conversion::{Direction, plain};
 
 /// How many validators are kept. Each holds all that its schema leads to, which may be the whole document: of one with 400
 /// schemas that lead to each other it takes 8 MiB.

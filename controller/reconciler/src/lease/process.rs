@@ -1,6 +1,6 @@
 //! Whether the process behind a lease is there, where that can be told without waiting.
 
-use argus_core::lease::Lease;
+use argus_core::lease::ControllerLease;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
@@ -15,11 +15,11 @@ pub fn space() -> String {
 }
 
 /// Drops the leases whose process would be seen from here, and is not there: nobody has to wait for them to run out.
-pub fn forget_the_dead(leases: &mut Vec<Lease>) {
+pub fn forget_the_dead(leases: &mut Vec<ControllerLease>) {
     let here = space();
     leases.retain(|lease| {
-        let seen = !here.is_empty() && lease.note.processes == here;
-        !(seen && is_gone(lease.note.pid))
+        let seen = !here.is_empty() && lease.spec.processes == here;
+        !(seen && is_gone(lease.spec.pid))
     });
 }
 
@@ -33,15 +33,15 @@ fn is_gone(pid: u32) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use argus_core::lease::{Note, TTL};
+    use argus_core::lease::{LeaseSpec, TTL};
     use argus_core::time::Timestamp;
 
     use super::*;
 
-    fn lease(pid: u32, processes: &str) -> Lease {
-        Lease {
+    fn lease(pid: u32, processes: &str) -> ControllerLease {
+        ControllerLease {
             name: format!("{pid}"),
-            note: Note {
+            spec: LeaseSpec {
                 controller: "c".to_owned(),
                 run: format!("{pid}"),
                 place: "p".to_owned(),

@@ -3,13 +3,13 @@
 use argus_backend::Backend;
 use argus_core::ident::ContainerId;
 
-use super::verdict::Answer;
+use super::probe_history::ProbeReply;
 
 /// Runs the command; the caller sets the deadline.
-pub(super) async fn probe<B: Backend>(backend: &B, id: &ContainerId, command: &[String]) -> Answer {
+pub(super) async fn probe<B: Backend>(backend: &B, id: &ContainerId, command: &[String]) -> ProbeReply {
     match backend.exec(id, command).await {
-        Ok(result) if result.exit_code == 0 => Answer::good(result.output),
-        Ok(result) => Answer::bad(format!("exit code {}: {}", result.exit_code, result.output)),
-        Err(error) => Answer::missed(error.to_string()),
+        Ok(result) if result.exit_code == 0 => ProbeReply::good(result.output),
+        Ok(result) => ProbeReply::bad(format!("exit code {}: {}", result.exit_code, result.output)),
+        Err(error) => ProbeReply::missed(error.to_string()),
     }
 }

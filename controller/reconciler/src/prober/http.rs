@@ -9,16 +9,16 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::verdict::Answer;
+use super::probe_history::ProbeReply;
 
 /// Asks once; the caller sets the deadline for the whole.
-pub(super) async fn probe(address: SocketAddr, path: &str) -> Answer {
+pub(super) async fn probe(address: SocketAddr, path: &str) -> ProbeReply {
     match ask(address, path).await {
         Ok(status) if status.is_success() || status.is_redirection() => {
-            Answer::good(format!("GET {path} on {address}: {status}"))
+            ProbeReply::good(format!("GET {path} on {address}: {status}"))
         }
-        Ok(status) => Answer::bad(format!("GET {path} on {address}: {status}")),
-        Err(why) => Answer::none(format!("GET {path} on {address}: {why}")),
+        Ok(status) => ProbeReply::bad(format!("GET {path} on {address}: {status}")),
+        Err(why) => ProbeReply::none(format!("GET {path} on {address}: {why}")),
     }
 }
 

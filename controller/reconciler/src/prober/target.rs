@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use argus_core::desired::{Accepted, Probe, ProbeKind, Service};
 use argus_core::ident::{ContainerId, EnvName, Protocol, ServiceName};
-use argus_core::observed::{Container, ContainerState, World};
-use argus_core::plan::{PortKey, PortMap, moved};
+use argus_core::observed::{Container, ContainerState, Store};
+use argus_core::plan::{PortKey, PortMap, port_references};
 use argus_core::time::Timestamp;
 
 /// Where published ports are found from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places {
+pub struct Addresses {
     /// Where ports are published when the file names no address.
     pub publish_address: IpAddr,
     /// The engine's host as seen from here, when that is not this host.
@@ -33,8 +33,8 @@ pub(super) struct Target {
 /// The running containers of accepted environments whose service is probed from outside.
 pub(super) fn wanted(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    world: &World,
-    places: Places,
+    world: &Store,
+    places: Addresses,
 ) -> BTreeMap<ContainerId, Target> {
     let runs = runs(world);
     let mut ports = BTreeMap::new();
@@ -49,12 +49,12 @@ pub(super) fn wanted(
                 let ports = ports
                     .entry(owner.environment.clone())
                     .or_insert_with_key(|env| published(world, env));
-                *command = moved::probe(command, desired, service, ports);
+                *command = port_references::probe(command, desired, service, ports);
                 None
             }
             ProbeKind::Docker => return None,
         };
-        let facts = container.facts.as_ref()?;
+        let facts = container.inspect.as_ref()?;
         if container.state != ContainerState::Running {
             return None;
         }
@@ -80,14 +80,14 @@ pub(super) fn wanted(
 }
 
 /// Where the ports of an environment's running containers are on the host.
-fn published(world: &World, env: &EnvName) -> PortMap {
+fn published(world: &Store, env: &EnvName) -> PortMap {
     let mut ports = PortMap::new();
     let containers = world
         .of(env)
         .into_iter()
         .flat_map(|seen| seen.containers.values());
     for container in containers.filter(|container| container.state == ContainerState::Running) {
-        let (Some(owner), Some(facts)) = (container.owner(), &container.facts) else {
+        let (Some(owner), Some(facts)) = (container.owner(), &container.inspect) else {
             continue;
         };
         let Some(service) = owner.service else { continue };
@@ -103,10 +103,10 @@ fn published(world: &World, env: &EnvName) -> PortMap {
 }
 
 /// When the newest run of each service began.
-fn runs(world: &World) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
+fn runs(world: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
     let mut runs = BTreeMap::new();
     for container in world.containers() {
-        let started = container.facts.as_ref().and_then(|facts| facts.started_at);
+        let started = container.inspect.as_ref().and_then(|facts| facts.started_at);
         if let (Some(owner), Some(started)) = (container.owner(), started)
             && let Some(service) = owner.service
         {
@@ -118,8 +118,8 @@ fn runs(world: &World) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
 }
 
 /// The published port where there is one, else the container's own address.
-fn address(container: &Container, service: &Service, port: u16, places: Places) -> Option<SocketAddr> {
-    let bindings = container.facts.iter().flat_map(|facts| &facts.config.bindings);
+fn address(container: &Container, service: &Service, port: u16, places: Addresses) -> Option<SocketAddr> {
+    let bindings = container.inspect.iter().flat_map(|facts| &facts.config.bindings);
     let published = bindings
         .filter(|(inside, _)| inside.number == port && inside.protocol == Protocol::Tcp)
         .map(|(_, host)| host.number)

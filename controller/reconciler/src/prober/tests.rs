@@ -13,19 +13,19 @@ use std::sync::Arc;
 use argus_core::desired::ProbeKind;
 use argus_core::ident::{ContainerId, HostPort, Protocol};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-use argus_core::observed::{Config, Container, ContainerState, Facts, Object, Sighting, World};
-use argus_core::probe::{HealthBook, Verdict};
+use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent};
+use argus_core::probe::{HealthStates, ProbeStatus};
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Places, Voice, http, target, tcp};
+use super::{Addresses, ProberIo, http, target, tcp};
 use crate::clock::Clock;
-use crate::fake::Fake;
+use crate::fake_backend::FakeBackend;
 use crate::metrics::Tally;
-use crate::specs::SpecBook;
-use crate::specs::admission::Admission;
-use crate::specs::judge::{Judge, Reading};
+use crate::specs::SpecRegistry;
+use crate::specs::admission::SpecAdmitter;
+use crate::specs::admitter::{AdmissionInput, Admitter};
 
 /// A server on a free port that handles one connection.
 async fn once<F, T>(handle: F) -> (SocketAddr, tokio::task::JoinSet<()>)
@@ -98,14 +98,14 @@ async fn a_port_that_accepts_and_hangs_up_is_a_proxy_without_a_service() {
 }
 
 /// A book with one service that is probed by a command.
-fn book() -> SpecBook {
+fn book() -> SpecRegistry {
     book_of(
         "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n      healthcheck:\n        type: exec\n        command: [\"true\"]\n        interval: 10s\n        retries: 2\n        startPeriod: 1s\n",
     )
 }
 
-fn book_of(spec: &str) -> SpecBook {
-    let reading = Reading {
+fn book_of(spec: &str) -> SpecRegistry {
+    let reading = AdmissionInput {
         path: Path::new("/specs/e2e.yaml"),
         name: "e2e.yaml",
         bytes: spec.as_bytes(),
@@ -115,14 +115,14 @@ fn book_of(spec: &str) -> SpecBook {
         uuid: String::new(),
         first_seen: Timestamp(1),
     };
-    let judged = Admission::default().judge(&reading);
-    assert!(judged.desired.is_some(), "{:#?}", judged.complaints);
-    let mut book = SpecBook::default();
-    book.judged(Path::new("e2e.yaml"), None, judged, Timestamp(1));
+    let judged = SpecAdmitter::default().admit(&reading);
+    assert!(judged.desired.is_some(), "{:#?}", judged.diagnostics);
+    let mut book = SpecRegistry::default();
+    book.on_admitted(Path::new("e2e.yaml"), None, judged, Timestamp(1));
     book
 }
 
-fn world(state: ContainerState, started_at: i64) -> World {
+fn world(state: ContainerState, started_at: i64) -> Store {
     world_of(&[container("c", "api", state, started_at)])
 }
 
@@ -132,7 +132,7 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
-    let facts = Facts {
+    let facts = InspectInfo {
         started_at: Some(Timestamp(started_at)),
         finished_at: None,
         exit_code: 0,
@@ -150,20 +150,20 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
         state,
         created_at: Timestamp(1),
         networks: BTreeMap::new(),
-        facts: Some(facts),
+        inspect: Some(facts),
         stopped_by_other: None,
         oom_at: None,
     }
 }
 
-fn world_of(containers: &[Container]) -> World {
-    let mut world = World::default();
-    world.apply(Sighting::Found(Timestamp(1)));
-    world.apply(Sighting::ListBegan);
+fn world_of(containers: &[Container]) -> Store {
+    let mut world = Store::default();
+    world.apply(WatchEvent::Connected(Timestamp(1)));
+    world.apply(WatchEvent::Init);
     for container in containers {
-        world.apply(Sighting::Saw(Object::Container(Arc::new(container.clone()))));
+        world.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
     }
-    world.apply(Sighting::ListDone);
+    world.apply(WatchEvent::InitDone);
     world
 }
 
@@ -178,11 +178,11 @@ fn a_command_that_names_a_port_of_the_host_is_run_with_the_one_that_it_has() {
         number,
         protocol: Protocol::Tcp,
     };
-    if let Some(facts) = &mut db.facts {
+    if let Some(facts) = &mut db.inspect {
         facts.config.bindings = vec![(port(5432), port(9001))];
     }
     let world = world_of(&[container("c", "api", ContainerState::Running, 1), db]);
-    let places = Places {
+    let places = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
@@ -195,7 +195,7 @@ fn a_command_that_names_a_port_of_the_host_is_run_with_the_one_that_it_has() {
 #[tokio::test(start_paused = true)]
 async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let fake = Fake::empty();
+    let fake = FakeBackend::empty();
     *fake.exits.lock().unwrap() = vec![0, 1, 0];
     let book = book_of(
         "version: '1'\nproject: { name: shop }\nservices:\n  db: { image: 'db:1', container: { name: shop-db } }\n  api:\n    image: 'nginx:1'\n    dependsOn: [db]\n    \
@@ -209,9 +209,9 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
     };
     let (_specs, specs_seen) = watch::channel(Arc::new(book.environments));
     let (worlds, worlds_seen) = watch::channel(seen_at(900_000));
-    let (healths, mut seen) = watch::channel(Arc::<HealthBook>::default());
+    let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
-    let places = Places {
+    let places = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
@@ -219,7 +219,7 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
         Arc::new(fake),
         specs_seen,
         worlds_seen,
-        Voice {
+        ProberIo {
             healths,
             tally: Tally::default(),
         },
@@ -229,15 +229,15 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
     );
     let story = async {
         let id = ContainerId::new("c").unwrap();
-        let mut verdict = async |wanted: Verdict| {
-            let is = |book: &Arc<HealthBook>| book.get(&id).is_some_and(|health| health.verdict == wanted);
+        let mut verdict = async |wanted: ProbeStatus| {
+            let is = |book: &Arc<HealthStates>| book.get(&id).is_some_and(|health| health.status == wanted);
             seen.wait_for(is).await.unwrap();
             clock.now().since(Timestamp(1_000_000)).as_secs()
         };
-        assert_eq!(verdict(Verdict::Healthy).await, 0);
+        assert_eq!(verdict(ProbeStatus::Healthy).await, 0);
         worlds.send_replace(seen_at(1_000_000));
-        assert_eq!(verdict(Verdict::Unhealthy).await, 0, "not after its interval");
-        assert_eq!(verdict(Verdict::Healthy).await, 60);
+        assert_eq!(verdict(ProbeStatus::Unhealthy).await, 0, "not after its interval");
+        assert_eq!(verdict(ProbeStatus::Healthy).await, 60);
         stop.cancel();
     };
     let both = async { tokio::join!(prober, story) };
@@ -249,13 +249,13 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let (fake, tally) = (Fake::empty(), Tally::default());
+    let (fake, tally) = (FakeBackend::empty(), Tally::default());
     *fake.exits.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
     let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
     let (worlds, worlds_seen) = watch::channel(Arc::new(world(ContainerState::Running, 1_000_000)));
-    let (healths, mut seen) = watch::channel(Arc::<HealthBook>::default());
+    let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
-    let places = Places {
+    let places = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
@@ -263,7 +263,7 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
         Arc::new(fake),
         specs_seen,
         worlds_seen,
-        Voice {
+        ProberIo {
             healths,
             tally: tally.clone(),
         },
@@ -278,13 +278,13 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
             let book = seen.borrow_and_update().clone();
             let health = &book[&ContainerId::new("c").unwrap()];
             assert_eq!(health.started_at, Some(Timestamp(1_000_000)));
-            flips.push((health.verdict, clock.now().since(Timestamp(1_000_000)).as_secs()));
+            flips.push((health.status, clock.now().since(Timestamp(1_000_000)).as_secs()));
         }
         let expected = [
-            (Verdict::Starting, 0),
-            (Verdict::Healthy, 0),
-            (Verdict::Unhealthy, 30),
-            (Verdict::Healthy, 40),
+            (ProbeStatus::Starting, 0),
+            (ProbeStatus::Healthy, 0),
+            (ProbeStatus::Unhealthy, 30),
+            (ProbeStatus::Healthy, 40),
         ];
         assert_eq!(flips, expected);
         worlds.send_replace(Arc::new(world(ContainerState::Running, 1_050_000)));
@@ -329,16 +329,16 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
 #[tokio::test(start_paused = true)]
 async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let fake = Arc::new(Fake::empty());
+    let fake = Arc::new(FakeBackend::empty());
     *fake.exits.lock().unwrap() = vec![0];
     let here = world(ContainerState::Running, 900_000);
     let mut away = here.clone();
-    away.apply(Sighting::Lost(Timestamp(1_000_000), "cut".to_owned()));
+    away.apply(WatchEvent::Disconnected(Timestamp(1_000_000), "cut".to_owned()));
     let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
     let (worlds, worlds_seen) = watch::channel(Arc::new(here.clone()));
-    let (healths, mut seen) = watch::channel(Arc::<HealthBook>::default());
+    let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
-    let places = Places {
+    let places = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
@@ -346,7 +346,7 @@ async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
         fake.clone(),
         specs_seen,
         worlds_seen,
-        Voice {
+        ProberIo {
             healths,
             tally: Tally::default(),
         },
@@ -356,28 +356,28 @@ async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
     );
     let story = async {
         let id = ContainerId::new("c").unwrap();
-        let mut decided = async |wanted: Option<Verdict>| {
-            let is = |book: &Arc<HealthBook>| book.get(&id).map(|health| health.verdict) == wanted;
+        let mut decided = async |wanted: Option<ProbeStatus>| {
+            let is = |book: &Arc<HealthStates>| book.get(&id).map(|health| health.status) == wanted;
             seen.wait_for(is).await.unwrap();
             clock.now().since(Timestamp(1_000_000)).as_secs()
         };
-        assert_eq!(decided(Some(Verdict::Healthy)).await, 0);
+        assert_eq!(decided(Some(ProbeStatus::Healthy)).await, 0);
         *fake.exits.lock().unwrap() = vec![-1];
         worlds.send_replace(Arc::new(away.clone()));
-        let unhealthy = decided(Some(Verdict::Unhealthy));
+        let unhealthy = decided(Some(ProbeStatus::Unhealthy));
         let judged = tokio::time::timeout(Duration::from_secs(600), unhealthy).await;
         assert!(judged.is_err(), "it is judged by questions that nobody could put");
         // It is asked at once, and has all its retries.
         *fake.exits.lock().unwrap() = vec![1];
         worlds.send_replace(Arc::new(here.clone()));
-        assert_eq!(decided(Some(Verdict::Unhealthy)).await, 610);
+        assert_eq!(decided(Some(ProbeStatus::Unhealthy)).await, 610);
         // What was found on the way into an outage is found anew.
         worlds.send_replace(Arc::new(away.clone()));
         tokio::time::sleep(Duration::from_secs(60)).await;
         worlds.send_replace(Arc::new(here.clone()));
-        assert_eq!(decided(Some(Verdict::Starting)).await, 670);
+        assert_eq!(decided(Some(ProbeStatus::Starting)).await, 670);
         *fake.exits.lock().unwrap() = vec![0];
-        assert_eq!(decided(Some(Verdict::Healthy)).await, 670);
+        assert_eq!(decided(Some(ProbeStatus::Healthy)).await, 670);
         stop.cancel();
     };
     let both = async { tokio::join!(prober, story) };

@@ -5,40 +5,40 @@ use argus_core::ident::EnvName;
 use tokio::sync::oneshot;
 
 use super::Reconciler;
-use crate::handle::{Answer, Command, CommandError, Request};
-use crate::keeper::Written;
-use crate::wishes;
+use crate::handle::{Command, CommandError, Reply, Request};
+use crate::overrides;
+use crate::persisted::Saved;
 
 /// A command that was taken in and is not on disk yet.
-pub(super) struct Unkept {
+pub(super) struct PendingReply {
     number: u64,
-    answer: Answer,
-    reply: oneshot::Sender<Result<Answer, CommandError>>,
+    answer: Reply,
+    reply: oneshot::Sender<Result<Reply, CommandError>>,
 }
 
 impl<B: Backend> Reconciler<B> {
-    pub(super) fn obey(&mut self, request: Request) {
-        let specs = self.facts.specs.borrow().clone();
-        let world = self.facts.worlds.borrow().clone();
-        let facts = wishes::Facts {
+    pub(super) fn handle_command(&mut self, request: Request) {
+        let specs = self.inputs.specs.borrow().clone();
+        let world = self.inputs.stores.borrow().clone();
+        let facts = overrides::OverrideInputs {
             specs: &specs,
             world: &world,
-            memory: self.brain.memory(),
+            memory: self.planner.state(),
             now: self.clock.now(),
         };
         let result = match &request.command {
             Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
-            command => self.wishes.obey(command, facts),
+            command => self.overrides.apply(command, facts),
         };
         if result.is_ok() {
             match &request.command {
                 Command::Retry { environment } | Command::Rollback { environment } => {
-                    self.brain.retry(environment);
+                    self.planner.retry(environment);
                 }
                 Command::Cancel { environment } => {
                     // A fork and what was rolled back run other images than a file says.
-                    if let Some(accepted) = self.wishes.accepted(environment, &specs) {
-                        self.hands.abandon_images(&accepted.desired);
+                    if let Some(accepted) = self.overrides.accepted(environment, &specs) {
+                        self.executor.abort_images(&accepted.desired);
                     }
                 }
                 Command::Down { .. }
@@ -53,13 +53,13 @@ impl<B: Backend> Reconciler<B> {
                 | Command::Fork { .. } => {}
             }
         }
-        self.chronicle.commanded(&request.command, result.is_ok());
+        self.recorder.record_command(&request.command, result.is_ok());
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         match result {
             // What is not on disk does not outlive a crash, and so it is not done yet.
             Ok(answer) => {
                 self.commands += 1;
-                self.unkept.push(Unkept {
+                self.pending_replies.push(PendingReply {
                     number: self.commands,
                     answer,
                     reply: request.reply,
@@ -72,19 +72,19 @@ impl<B: Backend> Reconciler<B> {
     }
 
     /// Answers the commands that are on disk, or cannot be kept; they stand in any case.
-    pub(super) fn answer(&mut self) {
-        let written = self.facts.written.borrow_and_update();
-        let Some(Written { value, error }) = &*written else {
+    pub(super) fn reply_when_persisted(&mut self) {
+        let written = self.inputs.written.borrow_and_update();
+        let Some(Saved { value, error }) = &*written else {
             return;
         };
-        let (kept, unkept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unkept)
+        let (kept, unkept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending_replies)
             .into_iter()
             .partition(|unkept| unkept.number <= value.commands);
-        self.unkept = unkept;
-        for Unkept { answer, reply, .. } in kept {
+        self.pending_replies = unkept;
+        for PendingReply { answer, reply, .. } in kept {
             let result = match error {
                 None => Ok(answer),
-                Some(why) => Err(CommandError::NotKept(why.clone())),
+                Some(why) => Err(CommandError::NotPersisted(why.clone())),
             };
             // Whoever asked may have gone.
             let _nobody_waits = reply.send(result);
@@ -92,18 +92,18 @@ impl<B: Backend> Reconciler<B> {
     }
 
     /// An engine that is away is looked for at once, too.
-    fn reset_breaker(&mut self, environment: Option<&EnvName>) -> Result<Answer, CommandError> {
+    fn reset_breaker(&mut self, environment: Option<&EnvName>) -> Result<Reply, CommandError> {
         if let Some(env) = environment
-            && !self.told.desires.borrow().contains_key(env)
+            && !self.outputs.desires.borrow().contains_key(env)
         {
             return Err(CommandError::Unknown(env.clone()));
         }
-        if self.brain.reset_breaker(environment, self.clock.now()) {
-            self.backend.look_again();
+        if self.planner.reset_breaker(environment, self.clock.now()) {
+            self.backend.request_relist();
         }
         if environment.is_none() {
             self.backend.reconnect();
         }
-        Ok(Answer::Done)
+        Ok(Reply::Done)
     }
 }

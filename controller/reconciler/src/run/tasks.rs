@@ -3,37 +3,41 @@
 use std::sync::Arc;
 
 use argus_backend::Backend;
-use argus_core::brain::Site;
-use argus_core::connectivity::Book;
+use argus_core::connectivity::CheckResults;
 use argus_core::lease::Leases;
-use argus_core::observed::World;
-use argus_core::preflight::Survey;
+use argus_core::observed::Store;
+use argus_core::preflight::PreflightSnapshot;
+use argus_core::reconcile::ControllerIdentity;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Options;
 use crate::clock::Clock;
-use crate::keeper::{self, Written};
+use crate::connectivity;
 use crate::lease;
-use crate::outlook::Outlook;
-use crate::prober::{self, Places, Voice};
-use crate::reconciler::Remembered;
-use crate::specs::admission::Admission;
-use crate::specs::caught::Reader;
-use crate::specs::{self, Kept, Rules, SpecBook};
-use crate::state::StateDir;
+use crate::overrides::DesiredState;
+use crate::persisted::{self, Saved};
+use crate::preflight::{self, PreflightIo};
+use crate::prober::{self, Addresses, ProberIo};
+use crate::reconciler::PersistedState;
+use crate::snapshot::Snapshot;
+use crate::specs::admission::SpecAdmitter;
+use crate::specs::sync_barrier::SyncResponder;
+use crate::specs::{self, Rules, SpecRegistry, StartingPoint};
+use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
-use crate::surveyor::{self, Lines};
-use crate::verifier;
-use crate::wishes::Desires;
 
 /// What the prober looks at.
-pub(super) type Eyes = (watch::Receiver<Arc<Desires>>, watch::Receiver<Arc<World>>);
+pub(super) type Watches = (watch::Receiver<Arc<DesiredState>>, watch::Receiver<Arc<Store>>);
 
 pub(super) fn start_specs(
     supervisor: &Supervisor,
     rules: Rules,
-    (kept, books, reader): (watch::Sender<Kept>, watch::Sender<Arc<SpecBook>>, Reader),
+    (kept, books, reader): (
+        watch::Sender<StartingPoint>,
+        watch::Sender<Arc<SpecRegistry>>,
+        SyncResponder,
+    ),
     clock: Clock,
     stop: &CancellationToken,
 ) {
@@ -49,23 +53,23 @@ pub(super) fn start_keepers(
     supervisor: &Supervisor,
     state: &StateDir,
     (remembered, written): (
-        watch::Receiver<Remembered>,
-        watch::Sender<Option<Written<Remembered>>>,
+        watch::Receiver<PersistedState>,
+        watch::Sender<Option<Saved<PersistedState>>>,
     ),
-    kept: watch::Receiver<Kept>,
+    kept: watch::Receiver<StartingPoint>,
 ) {
-    let memory = keeper::run(state.memory_json(), remembered, Some(written));
+    let memory = persisted::persist(state.state_json(), remembered, Some(written));
     supervisor.spawn_once("memory", Importance::Critical, memory);
-    let book = keeper::run(state.book_json(), kept, None);
+    let book = persisted::persist(state.specs_json(), kept, None);
     supervisor.spawn_once("book", Importance::Critical, book);
 }
 
 pub(super) fn start_prober<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
-    eyes: Eyes,
-    voice: Voice,
-    places: Places,
+    eyes: Watches,
+    voice: ProberIo,
+    places: Addresses,
     clock: Clock,
     stop: &CancellationToken,
 ) {
@@ -87,8 +91,8 @@ pub(super) fn start_prober<B: Backend>(
 pub(super) fn start_lease<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
-    holder: lease::Holder,
-    about: lease::Facts,
+    holder: lease::OwnLease,
+    about: lease::LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
     stop: &CancellationToken,
@@ -107,17 +111,17 @@ pub(super) fn start_lease<B: Backend>(
     });
 }
 
-pub(super) fn start_surveyor<B: Backend>(
+pub(super) fn start_preflight<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
     state: &StateDir,
-    worlds: watch::Receiver<Arc<World>>,
+    worlds: watch::Receiver<Arc<Store>>,
     clock: Clock,
     stop: &CancellationToken,
-) -> (Arc<Notify>, watch::Receiver<Arc<Survey>>) {
+) -> (Arc<Notify>, watch::Receiver<Arc<PreflightSnapshot>>) {
     let (surveys, seen) = watch::channel(Arc::default());
     let wanted = Arc::new(Notify::new());
-    let lines = Lines {
+    let lines = PreflightIo {
         wanted: wanted.clone(),
         worlds,
         surveys,
@@ -125,28 +129,28 @@ pub(super) fn start_surveyor<B: Backend>(
     let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
     // New environments wait for it.
     supervisor.spawn("surveyor", Importance::Critical, move || {
-        surveyor::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
+        preflight::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
     });
     (wanted, seen)
 }
 
-pub(super) fn start_verifier<B: Backend>(
+pub(super) fn start_connectivity<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
     helpers: bool,
-    outlooks: watch::Receiver<Arc<Outlook>>,
+    outlooks: watch::Receiver<Arc<Snapshot>>,
     clock: Clock,
     stop: &CancellationToken,
-) -> watch::Receiver<Arc<Book>> {
-    let book = Book {
+) -> watch::Receiver<Arc<CheckResults>> {
+    let book = CheckResults {
         helpers,
-        ..Book::default()
+        ..CheckResults::default()
     };
     let (books, seen) = watch::channel(Arc::new(book));
     let (backend, stop) = (backend.clone(), stop.clone());
     // Without it everything goes on; it only tells.
     supervisor.spawn("verifier", Importance::Useful, move || {
-        verifier::run(
+        connectivity::run(
             backend.clone(),
             outlooks.clone(),
             books.clone(),
@@ -157,7 +161,7 @@ pub(super) fn start_verifier<B: Backend>(
     seen
 }
 
-pub(super) fn rules(options: &Options, site: &Site) -> Rules {
+pub(super) fn rules(options: &Options, site: &ControllerIdentity) -> Rules {
     Rules {
         folder: std::path::absolute(&options.specs).unwrap_or_else(|_| options.specs.clone()),
         strict: options.strict,
@@ -165,7 +169,7 @@ pub(super) fn rules(options: &Options, site: &Site) -> Rules {
         process_env: options.process_env.clone(),
         controller: site.controller.clone(),
         own_image: options.own_image.clone(),
-        judge: Arc::new(Admission {
+        admitter: Arc::new(SpecAdmitter {
             allow_mounts: options.allow_mounts.clone(),
             own_image: options.own_image.folder.clone(),
         }),

@@ -4,30 +4,30 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use argus_core::desired::Image;
-use argus_core::desired::admit::{SpecSite, admit};
+use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
-use argus_crds::complaint::Complaint;
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::mock::config::{LARGEST, MockConfig};
 use argus_crds::{E2eSpec, Mock, yaml};
-use argus_mock::Served;
+use argus_mock::CompiledMock;
 
-use super::book::Judged;
-use super::judge::{Context, Judge, Needs, Reading};
+use super::admitter::{AdmissionInput, Admitter, Context, Needs};
+use super::registry::Admission;
 
 /// Admits files as the format has them.
 #[derive(Debug, Clone, Default)]
-pub struct Admission {
+pub struct SpecAdmitter {
     /// Folders outside a file's own that it may mount.
     pub allow_mounts: Vec<String>,
     /// The folder that the image of this program is built from, which serves mocks.
     pub own_image: PathBuf,
 }
 
-impl Admission {
-    fn site(&self, path: &Path) -> SpecSite {
+impl SpecAdmitter {
+    fn site(&self, path: &Path) -> SpecContext {
         let directory = path.parent().unwrap_or(Path::new("/")).display().to_string();
-        SpecSite {
+        SpecContext {
             directory,
             env_vars: BTreeMap::new(),
             now: Timestamp::default(),
@@ -40,7 +40,7 @@ impl Admission {
     }
 }
 
-impl Judge for Admission {
+impl Admitter for SpecAdmitter {
     fn needs(&self, path: &Path, bytes: &[u8], variables: &BTreeMap<String, String>) -> Needs {
         let name = path.display().to_string();
         let Some(spec) = yaml::read(&name, bytes).spec else {
@@ -83,7 +83,7 @@ impl Judge for Admission {
         }
     }
 
-    fn judge(&self, reading: &Reading<'_>) -> Judged {
+    fn admit(&self, reading: &AdmissionInput<'_>) -> Admission {
         let read = yaml::read(reading.name, reading.bytes);
         let mut site = self.site(reading.path);
         site.env_vars.clone_from(&reading.variables);
@@ -92,7 +92,7 @@ impl Judge for Admission {
         let Some(spec) = &read.spec else {
             return refused(&read, &site);
         };
-        let mut complaints = read.complaints.clone();
+        let mut complaints = read.diagnostics.clone();
         let mut unread = Vec::new();
         for (service, digest) in &reading.digests {
             match digest.as_ref().map(|hex| Hash::new(hex.clone())) {
@@ -105,7 +105,7 @@ impl Judge for Admission {
             match text {
                 Ok(text) => drop(site.documents.insert(mock.clone(), text.clone())),
                 Err(why) => {
-                    let complaint = Complaint::error(format!("mocks.{mock}.openapi"), why.clone());
+                    let complaint = Diagnostic::error(format!("mocks.{mock}.openapi"), why.clone());
                     let complaint =
                         complaint.hint("`openapi` is relative to the folder that the file lies in");
                     complaints.push(read.source.placed(complaint));
@@ -116,29 +116,29 @@ impl Judge for Admission {
         complaints.extend(mocks(reading, spec).map(|complaint| read.source.placed(complaint)));
         complaints.extend(
             admission
-                .complaints
+                .diagnostics
                 .into_iter()
                 .map(|complaint| read.source.placed(complaint)),
         );
         for (service, why) in &unread {
             let complaint = if spec.mocks.contains_key(*service) {
-                Complaint::error(format!("mocks.{service}"), format!("it cannot be served: {why}"))
+                Diagnostic::error(format!("mocks.{service}"), format!("it cannot be served: {why}"))
             } else {
-                Complaint::error(format!("services.{service}.build.context"), why.clone())
+                Diagnostic::error(format!("services.{service}.build.context"), why.clone())
                     .hint("`context` is relative to the folder that the file lies in")
             };
             complaints.push(read.source.placed(complaint));
         }
-        let refused = complaints.iter().any(Complaint::is_error);
-        Judged {
+        let refused = complaints.iter().any(Diagnostic::is_error);
+        Admission {
             desired: admission.desired.filter(|_| unread.is_empty() && !refused),
-            complaints,
+            diagnostics: complaints,
         }
     }
 }
 
 /// What is wrong with the mocks that this program serves, in the words of what serves them.
-fn mocks(reading: &Reading<'_>, spec: &E2eSpec) -> impl Iterator<Item = Complaint> {
+fn mocks(reading: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Diagnostic> {
     let of = |(name, mock): (&String, &Mock)| {
         let document = match reading.documents.get(name) {
             Some(Ok(text)) => Some(text.clone()),
@@ -147,10 +147,10 @@ fn mocks(reading: &Reading<'_>, spec: &E2eSpec) -> impl Iterator<Item = Complain
             None => None,
         };
         let config = MockConfig::new(name, mock.clone(), document);
-        let mut complaints = Served::new(&config, Vec::new()).1;
+        let mut complaints = CompiledMock::new(&config, Vec::new()).1;
         if config.to_json().len() > LARGEST {
             let message = format!("mock `{name}` is larger than the {LARGEST} bytes that can be served");
-            complaints.push(Complaint::error(format!("mocks.{name}"), message));
+            complaints.push(Diagnostic::error(format!("mocks.{name}"), message));
         }
         complaints
     };
@@ -159,16 +159,16 @@ fn mocks(reading: &Reading<'_>, spec: &E2eSpec) -> impl Iterator<Item = Complain
 }
 
 /// A file that cannot be taken as it is: all that is wrong with it, as far as the rest of it can be judged too.
-fn refused(read: &yaml::Reading, site: &SpecSite) -> Judged {
-    let mut complaints = read.complaints.clone();
+fn refused(read: &yaml::ParsedSpec, site: &SpecContext) -> Admission {
+    let mut complaints = read.diagnostics.clone();
     if let Some(rest) = &read.rest {
-        let further = read.further(admit(rest, site).complaints);
+        let further = read.further(admit(rest, site).diagnostics);
         complaints.extend(further.into_iter().map(|complaint| read.source.placed(complaint)));
-        complaints.sort_by_key(|complaint| complaint.place.map(|place| (place.line, place.column)));
+        complaints.sort_by_key(|complaint| complaint.location.map(|place| (place.line, place.column)));
     }
-    Judged {
+    Admission {
         desired: None,
-        complaints,
+        diagnostics: complaints,
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
     fn mistakes_of_form_and_of_meaning_are_told_at_once() {
         let text = "project: { name: both }\nservices:\n  - name: a\n    image: x\n    memory: lots\n    container: { name: a }\n  \
                     - name: b\n    image: x\n    container: { name: \"b/../c\", ports: [\"99999:80\"] }\n";
-        let reading = Reading {
+        let reading = AdmissionInput {
             path: Path::new("/specs/e2e.yaml"),
             name: "e2e.yaml",
             bytes: text.as_bytes(),
@@ -190,15 +190,15 @@ mod tests {
             uuid: String::new(),
             first_seen: Timestamp::default(),
         };
-        let judged = Admission::default().judge(&reading);
+        let judged = SpecAdmitter::default().admit(&reading);
         assert_eq!(judged.desired, None);
         let told: Vec<(String, usize)> = judged
-            .complaints
+            .diagnostics
             .iter()
             .map(|complaint| {
                 (
                     complaint.path.clone(),
-                    complaint.place.map_or(0, |place| place.line),
+                    complaint.location.map_or(0, |place| place.line),
                 )
             })
             .collect();

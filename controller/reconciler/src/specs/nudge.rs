@@ -31,7 +31,7 @@ impl Nudge {
     }
 
     /// Waits for a notification that came since the last one was taken.
-    pub fn nudged(&self) -> Arc<Notify> {
+    pub fn changed(&self) -> Arc<Notify> {
         self.nudged.clone()
     }
 

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct House {
     _dir: tempfile::TempDir,
     specs: PathBuf,
-    books: watch::Receiver<Arc<SpecBook>>,
+    books: watch::Receiver<Arc<SpecRegistry>>,
     stop: CancellationToken,
 }
 
@@ -29,7 +29,7 @@ impl House {
         let specs = dir.path().join("specs");
         fs::create_dir(&specs).unwrap();
         let rules = Rules {
-            own_image: crate::specs::judge::OwnImage {
+            own_image: crate::specs::admitter::OwnImage {
                 folder: "/nowhere".into(),
                 fill: None,
             },
@@ -38,11 +38,11 @@ impl House {
             env_allow: Vec::new(),
             process_env: std::collections::BTreeMap::new(),
             controller: "C".to_owned(),
-            judge: Arc::new(admission::Admission::default()),
+            admitter: Arc::new(admission::SpecAdmitter::default()),
         };
         let stop = CancellationToken::new();
-        let (sender, books) = watch::channel(Arc::new(SpecBook::default()));
-        let (kept, _) = watch::channel(Kept::default());
+        let (sender, books) = watch::channel(Arc::new(SpecRegistry::default()));
+        let (kept, _) = watch::channel(StartingPoint::default());
         let supervisor = Supervisor::new(Clock::system(), stop.clone());
         supervisor.spawn_once(
             "specs",
@@ -51,7 +51,7 @@ impl House {
                 rules,
                 kept,
                 sender,
-                caught::sides().1,
+                sync_barrier::sides().1,
                 Clock::system(),
                 stop.clone(),
             ),
@@ -64,13 +64,13 @@ impl House {
         }
     }
 
-    async fn until(&mut self, what: &str, is: impl Fn(&SpecBook) -> bool) -> Arc<SpecBook> {
+    async fn until(&mut self, what: &str, is: impl Fn(&SpecRegistry) -> bool) -> Arc<SpecRegistry> {
         let waited = tokio::time::timeout(LIMIT, self.books.wait_for(|book| is(book))).await;
         let found = waited.map(|found| found.unwrap().clone());
         found.unwrap_or_else(|_| panic!("{what}: {:#?}", self.names()))
     }
 
-    async fn until_names(&mut self, names: &[&str]) -> Arc<SpecBook> {
+    async fn until_names(&mut self, names: &[&str]) -> Arc<SpecRegistry> {
         let line = format!("waiting for {names:?}");
         self.until(&line, |book| book.scanned && names_of(book) == names)
             .await
@@ -85,7 +85,7 @@ impl House {
     }
 }
 
-fn names_of(book: &SpecBook) -> Vec<String> {
+fn names_of(book: &SpecRegistry) -> Vec<String> {
     book.environments.keys().map(ToString::to_string).collect()
 }
 
@@ -95,7 +95,7 @@ fn spec(project: &str, tag: &str) -> String {
     )
 }
 
-fn image(book: &SpecBook) -> String {
+fn image(book: &SpecRegistry) -> String {
     let accepted = book.environments.values().next().unwrap();
     accepted
         .desired
@@ -127,23 +127,23 @@ async fn files_come_change_and_go() {
     house.until("renamed over", |book| image(book) == "nginx:2").await;
     // A bad edit changes nothing but the complaints.
     house.write("e2e.yaml", "project: [");
-    let bad = |book: &SpecBook| book.files[Path::new("e2e.yaml")].standing == Standing::Rejected;
+    let bad = |book: &SpecRegistry| book.files[Path::new("e2e.yaml")].state == FileState::Rejected;
     assert_eq!(image(&*house.until("rejected", bad).await), "nginx:2");
     house.write("e2e.yaml", "# nothing\n");
-    let commented = |book: &SpecBook| {
+    let commented = |book: &SpecRegistry| {
         let entry = &book.files[Path::new("e2e.yaml")];
         entry
             .text
             .as_ref()
             .is_some_and(|text| text.bytes.starts_with(b"#"))
-            && entry.standing == Standing::Rejected
+            && entry.state == FileState::Rejected
     };
     assert_eq!(image(&*house.until("only a comment", commented).await), "nginx:2");
     house.write("e2e.yaml", &"#".repeat(10 * 1024 * 1024));
-    let long = |book: &SpecBook| book.files[Path::new("e2e.yaml")].text.is_none();
+    let long = |book: &SpecRegistry| book.files[Path::new("e2e.yaml")].text.is_none();
     let book = house.until("too long", long).await;
     assert!(
-        book.files[Path::new("e2e.yaml")].complaints[0]
+        book.files[Path::new("e2e.yaml")].diagnostics[0]
             .message
             .contains("10485760 bytes")
     );
@@ -176,7 +176,7 @@ async fn a_slow_writer_is_waited_for() {
         assert!(
             book.files
                 .values()
-                .all(|entry| entry.standing == Standing::Accepted),
+                .all(|entry| entry.state == FileState::Accepted),
             "a prefix was judged"
         );
         if services == 2 {
@@ -246,7 +246,7 @@ async fn a_folder_that_vanishes_takes_nothing_along() {
 }
 
 /// The digest of the build of `shop`'s service `api`.
-fn digest(book: &SpecBook) -> Option<String> {
+fn digest(book: &SpecRegistry) -> Option<String> {
     let shop = book
         .environments
         .get(&argus_core::ident::EnvName::new("shop").unwrap())?;

@@ -4,16 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argus_core::brain::{Brain, Inputs, Site};
-use argus_core::memory::Memory;
-use argus_core::observed::{Sighting, World};
+use argus_core::observed::{Store, WatchEvent};
 use argus_core::plan::forecast::pretend;
 use argus_core::plan::{Cause, Step};
-use argus_core::probe::HealthBook;
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner};
+use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 
-use super::admission::Admission;
-use super::desk::{Desk, Kept, Rules};
+use super::admission::SpecAdmitter;
+use super::loader::{Rules, SpecLoader, StartingPoint};
 
 /// Longer than it takes for a prefix to count, shorter than what makes a removal stable.
 const STEP: i64 = 250;
@@ -23,9 +23,9 @@ enum Writer {
     ByRename,
 }
 
-fn desk(folder: &Path) -> Desk {
+fn desk(folder: &Path) -> SpecLoader {
     let rules = Rules {
-        own_image: crate::specs::judge::OwnImage {
+        own_image: crate::specs::admitter::OwnImage {
             folder: "/nowhere".into(),
             fill: None,
         },
@@ -34,44 +34,44 @@ fn desk(folder: &Path) -> Desk {
         env_allow: Vec::new(),
         process_env: std::collections::BTreeMap::new(),
         controller: "C".to_owned(),
-        judge: Arc::new(Admission::default()),
+        admitter: Arc::new(SpecAdmitter::default()),
     };
-    Desk::new(rules, Kept::default())
+    SpecLoader::new(rules, StartingPoint::default())
 }
 
-fn steps(brain: &mut Brain, desk: &Desk, world: &World, now: i64) -> Vec<Step> {
-    let (health, specs) = (HealthBook::new(), &desk.book().environments);
+fn steps(brain: &mut Planner, desk: &SpecLoader, world: &Store, now: i64) -> Vec<Step> {
+    let (health, specs) = (HealthStates::new(), &desk.registry().environments);
     let inputs = Inputs {
-        orders: &argus_core::orders::Orders::default(),
+        requests: &argus_core::user_requests::UserRequests::default(),
         leases: &argus_core::lease::Leases::default(),
         specs,
-        survey: None,
+        preflight: None,
         scanned: true,
-        world,
+        store: world,
         health: &health,
         now: Timestamp(now),
     };
-    brain.turn(&inputs).begin
+    brain.reconcile(&inputs).actions
 }
 
 /// The brain and the world after everything that the file wants was made.
-fn converged(desk: &Desk, now: i64) -> (Brain, World) {
-    let site = Site {
+fn converged(desk: &SpecLoader, now: i64) -> (Planner, Store) {
+    let site = ControllerIdentity {
         controller: "C".to_owned(),
         run: "R".to_owned(),
         publish_address: core::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let (mut brain, mut world) = (Brain::new(site, Memory::default()), World::default());
-    world.apply(Sighting::Found(Timestamp(now)));
-    world.apply(Sighting::ListBegan);
-    world.apply(Sighting::ListDone);
+    let (mut brain, mut world) = (Planner::new(site, PlannerState::default()), Store::default());
+    world.apply(WatchEvent::Connected(Timestamp(now)));
+    world.apply(WatchEvent::Init);
+    world.apply(WatchEvent::InitDone);
     for round in 0..100 {
         let begun = steps(&mut brain, desk, &world, now);
         if begun.is_empty() {
             break;
         }
         for (number, step) in begun.iter().enumerate() {
-            let done = pretend(&mut world, &step.act, Timestamp(now), round * 100 + number);
+            let done = pretend(&mut world, &step.action, Timestamp(now), round * 100 + number);
             brain.finished(step, &Ok(done), &world, Timestamp(now));
         }
     }
@@ -79,7 +79,7 @@ fn converged(desk: &Desk, now: i64) -> (Brain, World) {
 }
 
 fn removes(step: &Step) -> bool {
-    matches!(step.because, Cause::ServiceRemoved | Cause::EnvironmentRemoved)
+    matches!(step.cause, Cause::ServiceRemoved | Cause::EnvironmentRemoved)
 }
 
 /// Writes every proper prefix of `text`, one after the other, then all of it; nothing may be removed meanwhile.
@@ -88,15 +88,15 @@ fn check(text: &str, writer: &Writer) -> usize {
     let file = dir.path().join("e2e.yaml");
     let mut desk = desk(dir.path());
     let mut now = 1_000_000;
-    let mut round = |desk: &mut Desk| {
+    let mut round = |desk: &mut SpecLoader| {
         now += STEP;
-        desk.round(Timestamp(now));
+        desk.scan_once(Timestamp(now));
         now
     };
     fs::write(&file, text).unwrap();
     round(&mut desk);
     let settled = round(&mut desk);
-    assert_eq!(desk.book().environments.len(), 1, "the whole file is good");
+    assert_eq!(desk.registry().environments.len(), 1, "the whole file is good");
     let (brain, world) = converged(&desk, settled);
     let mut written = 0;
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
@@ -152,10 +152,10 @@ fn files() -> Vec<(PathBuf, String)> {
             let alone = tempfile::tempdir().unwrap();
             fs::write(alone.path().join("e2e.yaml"), &text).unwrap();
             let mut desk = desk(alone.path());
-            desk.round(Timestamp(1_000));
-            desk.round(Timestamp(2_000));
+            desk.scan_once(Timestamp(1_000));
+            desk.scan_once(Timestamp(2_000));
             let services: usize = desk
-                .book()
+                .registry()
                 .environments
                 .values()
                 .map(|held| held.desired.services.len())
@@ -191,23 +191,23 @@ fn a_writer_that_stalls_after_a_valid_part_and_a_broken_one_removes_nothing() {
     let file = dir.path().join("e2e.yaml");
     let mut desk = desk(dir.path());
     fs::write(&file, whole).unwrap();
-    desk.round(Timestamp(1_000));
-    desk.round(Timestamp(2_000));
+    desk.scan_once(Timestamp(1_000));
+    desk.scan_once(Timestamp(2_000));
     let (brain, world) = converged(&desk, 2_000);
     fs::write(&file, part).unwrap();
-    desk.round(Timestamp(3_000));
-    desk.round(Timestamp(3_500));
+    desk.scan_once(Timestamp(3_000));
+    desk.scan_once(Timestamp(3_500));
     fs::write(&file, format!("{part}  b: {{ ima")).unwrap();
-    desk.round(Timestamp(4_000));
-    desk.round(Timestamp(4_500));
-    desk.round(Timestamp(60_000));
+    desk.scan_once(Timestamp(4_000));
+    desk.scan_once(Timestamp(4_500));
+    desk.scan_once(Timestamp(60_000));
     let begun = steps(&mut brain.clone(), &desk, &world, 60_000);
     assert!(!begun.iter().any(removes), "{begun:?}");
     // The part on its own, and for long enough, is an edit like any other.
     fs::write(&file, part).unwrap();
-    desk.round(Timestamp(61_000));
-    desk.round(Timestamp(61_500));
-    desk.round(Timestamp(64_000));
+    desk.scan_once(Timestamp(61_000));
+    desk.scan_once(Timestamp(61_500));
+    desk.scan_once(Timestamp(64_000));
     let begun = steps(&mut brain.clone(), &desk, &world, 64_000);
     assert!(begun.iter().any(removes), "{begun:?}");
 }

@@ -125,7 +125,7 @@ impl Scanner {
         let mut read = BTreeMap::new();
         for path in found {
             let known = self.read.get(&path).filter(|_| !again(&path));
-            if let Some(entry) = look(&self.root.join(&path), known) {
+            if let Some(entry) = read_entry(&self.root.join(&path), known) {
                 scan.files.insert(path.clone(), entry.1.clone());
                 read.insert(path, entry);
             }
@@ -188,7 +188,7 @@ fn may_follow(path: &Path, target: &Metadata) -> Result<(), String> {
 }
 
 /// Reads one file; `None`: it is not a file, or no longer there.
-fn look(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, Contents)> {
+fn read_entry(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, Contents)> {
     let unreadable = |error: &io::Error| {
         // A link that points nowhere is there and cannot be read; a name that is gone is gone.
         let meta = std::fs::symlink_metadata(path).ok()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pulse::{Doctor, Pulses};
+use super::heartbeat::{Heartbeats, StallCheck};
 
 /// The task without which nothing is reconciled.
 pub const LOOP: &str = "reconcile loop";
@@ -16,8 +16,8 @@ pub const GIVEN_UP: u32 = 12;
 /// Asks until it is stopped, or until the loop has been stuck for too long; that is the end of the process.
 ///
 /// `feed` is called after each question at which the loop was fresh.
-pub async fn run(pulses: Pulses, every: Duration, feed: impl Fn() + Send, stop: CancellationToken) {
-    let mut doctor = Doctor::new(pulses);
+pub async fn run(pulses: Heartbeats, every: Duration, feed: impl Fn() + Send, stop: CancellationToken) {
+    let mut doctor = StallCheck::new(pulses);
     while stop
         .run_until_cancelled(tokio::time::sleep(every))
         .await
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::supervise::pulse::MISSES;
+    use crate::supervise::heartbeat::MISSES;
     use crate::supervise::{Importance, Supervisor};
 
     /// A supervisor with a watchdog and a loop that answers only the first questions; how often it was fed, and the end.
@@ -55,7 +55,7 @@ mod tests {
         let pulse = supervisor.pulses().of(LOOP);
         supervisor.spawn_once("loop", Importance::Critical, async move {
             for _ in 0..answers {
-                pulse.asked().await;
+                pulse.requested().await;
                 pulse.beat();
             }
             std::future::pending::<()>().await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use argus_reconciler::history::line::sealed;
+use argus_reconciler::journal::checksum::with_checksum;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// What is done to it, and in words.
@@ -52,7 +52,7 @@ pub(crate) fn all() -> Vec<Damage> {
             };
             add(format!("{file} has a flipped bit at {part} %"), Box::new(flip));
         }
-        let newer = sealed(r#"{"v":99,"schemaVersion":99,"seq":3}"#) + "\n";
+        let newer = with_checksum(r#"{"v":99,"schemaVersion":99,"seq":3}"#) + "\n";
         for (what, text) in [
             ("garbage", "\u{1}garbage\n\n}{".to_owned()),
             ("zeros", "\0".repeat(8_192)),

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::sim::{Engine, Sim, Weather};
+use argus_backend::sim::{Engine, FaultProfile, Sim};
 use argus_core::ident::{EnvName, HostPort, Protocol};
 use argus_core::time::Timestamp;
 use argus_crds::incident::Incident;
 use argus_reconciler::clock::Clock;
-use argus_reconciler::{Controller, Deadlines, EnvFiles, Handle, Options, Outlook, Running, StatusView};
+use argus_reconciler::{Controller, Deadlines, EnvFiles, Handle, Options, Running, Snapshot, StatusView};
 
 /// Virtual time costs nothing; the disk may be slow.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -24,7 +24,7 @@ const MAIL: &str = "version: '1.0'\nproject:\n  name: mail\nservices:\n  - name:
 pub(crate) struct Stage {
     dir: tempfile::TempDir,
     clock: Clock,
-    weather: Weather,
+    weather: FaultProfile,
 }
 
 pub(crate) struct Run {
@@ -36,7 +36,7 @@ pub(crate) struct Run {
 struct View;
 
 impl StatusView for View {
-    fn environment(&self, env: &EnvName, _: &Outlook, _: Option<&str>) -> EnvFiles {
+    fn environment(&self, env: &EnvName, _: &Snapshot, _: Option<&str>) -> EnvFiles {
         EnvFiles {
             json: format!("{{\"environment\":\"{env}\"}}"),
             env: "ARGUS_API_80=127.0.0.1:8081\n".to_owned(),
@@ -44,7 +44,7 @@ impl StatusView for View {
         }
     }
 
-    fn controller(&self, outlook: &Outlook, _: Option<&str>) -> String {
+    fn controller(&self, outlook: &Snapshot, _: Option<&str>) -> String {
         format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn env(name: &str) -> EnvName {
 
 impl Stage {
     /// Two environments in two files. Must be called in a runtime whose time stands still.
-    pub(crate) fn new(weather: Weather) -> Self {
+    pub(crate) fn new(weather: FaultProfile) -> Self {
         let stage = Self {
             dir: tempfile::tempdir().unwrap(),
             clock: Clock::virtual_from(Timestamp(1_763_000_000_000)),
@@ -104,14 +104,14 @@ impl Stage {
             process_env: BTreeMap::new(),
             allow_mounts: Vec::new(),
             helpers: true,
-            own_image: argus_reconciler::specs::judge::OwnImage {
+            own_image: argus_reconciler::specs::admitter::OwnImage {
                 folder: "/nowhere/own-image".into(),
                 fill: None,
             },
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             engine_host: None,
             deadlines: Deadlines::default(),
-            engine_breaker: argus_core::memory::breaker::Settings::default(),
+            engine_breaker: argus_core::state::breaker::BreakerSettings::default(),
             stop_grace: Duration::from_secs(2),
             journal_limit: 64 * 1024,
             lease_ttl: argus_core::lease::TTL,
@@ -127,7 +127,7 @@ impl Stage {
 
 impl Run {
     /// Both environments are as they shall be, and what came before is settled.
-    pub(crate) async fn settled(&self) -> Arc<Outlook> {
+    pub(crate) async fn settled(&self) -> Arc<Snapshot> {
         self.until("settled", |outlook| {
             let settled = |name| {
                 outlook
@@ -136,20 +136,20 @@ impl Run {
                     .is_some_and(|plan| plan.is_settled() && plan.revision.is_some())
             };
             outlook.is_complete()
-                && outlook.trouble.recovering.is_none()
-                && outlook.trouble.safe.is_none()
+                && outlook.problems.recovering.is_none()
+                && outlook.problems.safe.is_none()
                 && settled("shop")
                 && settled("mail")
-                && outlook.memory.expectations.is_empty()
+                && outlook.state.expectations.is_empty()
         })
         .await
     }
 
-    pub(crate) async fn until(&self, what: &str, is: impl Fn(&Outlook) -> bool) -> Arc<Outlook> {
-        let mut outlooks = self.handle.outlooks();
+    pub(crate) async fn until(&self, what: &str, is: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+        let mut outlooks = self.handle.snapshots();
         let waited = tokio::time::timeout(LIMIT, outlooks.wait_for(|outlook| is(outlook))).await;
         waited.map_or_else(
-            |_| panic!("{what}: {:#?}", self.handle.outlook().plans),
+            |_| panic!("{what}: {:#?}", self.handle.snapshot().plans),
             |found| found.unwrap().clone(),
         )
     }

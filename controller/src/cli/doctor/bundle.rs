@@ -8,13 +8,13 @@ use std::path::Path;
 use argus_core::desired::Desired;
 use argus_crds::error::Reason;
 use argus_reconciler::clock;
-use argus_reconciler::history::Tail;
+use argus_reconciler::journal::Tail;
 use argus_reconciler::specs::FileEntry;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::findings::Finding;
-use super::{Beside, Seen, machine};
+use super::{DoctorInputs, OtherInputs, machine};
 use crate::cli::status::peek;
 use crate::exit::{Exit, Failure};
 
@@ -39,7 +39,12 @@ plan.txt           what would be done now
 ";
 
 /// Writes all of it to a file that is not there yet, readable for nobody else.
-pub(super) fn write(out: &Path, seen: &Seen, beside: &Beside, findings: &[Finding]) -> Result<(), Failure> {
+pub(super) fn write(
+    out: &Path,
+    seen: &DoctorInputs,
+    beside: &OtherInputs,
+    findings: &[Finding],
+) -> Result<(), Failure> {
     let name = out.display();
     let opened = OpenOptions::new()
         .write(true)
@@ -61,7 +66,7 @@ pub(super) fn write(out: &Path, seen: &Seen, beside: &Beside, findings: &[Findin
     })
 }
 
-fn fill(file: File, seen: &Seen, beside: &Beside, findings: &[Finding]) -> io::Result<()> {
+fn fill(file: File, seen: &DoctorInputs, beside: &OtherInputs, findings: &[Finding]) -> io::Result<()> {
     let mut bundle = Bundle {
         tar: tar::Builder::new(file),
         seen,
@@ -93,7 +98,7 @@ fn fill(file: File, seen: &Seen, beside: &Beside, findings: &[Finding]) -> io::R
 
 struct Bundle<'a> {
     tar: tar::Builder<File>,
-    seen: &'a Seen,
+    seen: &'a DoctorInputs,
     at: u64,
 }
 
@@ -139,7 +144,7 @@ impl Bundle<'_> {
     }
 }
 
-fn about(seen: &Seen, beside: &Beside) -> Value {
+fn about(seen: &DoctorInputs, beside: &OtherInputs) -> Value {
     let settings = &seen.settings;
     let (engine, why) = match &beside.engine {
         Ok(engine) => (Some(engine), None),
@@ -163,13 +168,13 @@ fn about(seen: &Seen, beside: &Beside) -> Value {
     })
 }
 
-fn specs(seen: &Seen) -> Value {
+fn specs(seen: &DoctorInputs) -> Value {
     let one = |(path, entry): (&std::path::PathBuf, &FileEntry)| {
         json!({
             "path": seen.settings.specs.join(path),
             "bytes": entry.text.as_ref().map(|text| text.bytes.len()),
-            "standing": entry.standing,
-            "complaints": entry.complaints,
+            "standing": entry.state,
+            "complaints": entry.diagnostics,
             "counts": entry.holds.as_ref().map(|held| shape(&held.desired)),
         })
     };

@@ -1,18 +1,18 @@
 //! What is wrong, the worst first, each with what can be done about it.
 
-use argus_crds::Complaint;
+use argus_crds::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerState, CheckResult, EnvironmentStatus, Mode, Phase};
-use argus_reconciler::specs::{FileEntry, Standing};
+use argus_reconciler::specs::{FileEntry, FileState};
 use serde::Serialize;
 
-use super::Seen;
+use super::DoctorInputs;
 use crate::cli::output;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Gravity {
+pub(super) enum FindingSeverity {
     /// Something does not work.
     Fail,
     /// Something is to be known.
@@ -24,7 +24,7 @@ pub(super) enum Gravity {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
     /// How bad it is.
-    pub(super) gravity: Gravity,
+    pub(super) severity: FindingSeverity,
     /// Where: `preflight/disk`, `specs/FILE`, `environment/ENV`.
     #[serde(rename = "where")]
     pub(super) place: String,
@@ -38,7 +38,7 @@ pub(super) struct Finding {
 }
 
 /// All of it; within one gravity in the order in which a person would look: what the rest stands on comes first.
-pub(super) fn of(seen: &Seen) -> Vec<Finding> {
+pub(super) fn of(seen: &DoctorInputs) -> Vec<Finding> {
     let mut all = preflight(seen);
     all.extend(controller(seen));
     all.extend(specs(seen));
@@ -50,14 +50,14 @@ pub(super) fn of(seen: &Seen) -> Vec<Finding> {
             .iter_mut()
             .for_each(|remedy| *remedy = seen.secrets.redacted(remedy));
     }
-    all.sort_by_key(|one| one.gravity);
+    all.sort_by_key(|one| one.severity);
     all
 }
 
 impl Finding {
-    fn new(gravity: Gravity, place: impl Into<String>, message: impl Into<String>) -> Self {
+    fn new(gravity: FindingSeverity, place: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            gravity,
+            severity: gravity,
             place: place.into(),
             message: message.into(),
             code: None,
@@ -80,12 +80,12 @@ impl Finding {
     }
 }
 
-fn preflight(seen: &Seen) -> Vec<Finding> {
+fn preflight(seen: &DoctorInputs) -> Vec<Finding> {
     let checks = seen.preflight.checks.iter();
     let one = |check: &argus_crds::status::PreflightCheck| {
         let gravity = match check.result {
-            CheckResult::Fail => Gravity::Fail,
-            CheckResult::Warn => Gravity::Warn,
+            CheckResult::Fail => FindingSeverity::Fail,
+            CheckResult::Warn => FindingSeverity::Warn,
             CheckResult::Pass | CheckResult::Skipped => return None,
         };
         let place = format!("preflight/{}", check.name);
@@ -94,13 +94,13 @@ fn preflight(seen: &Seen) -> Vec<Finding> {
     checks.filter_map(one).collect()
 }
 
-fn controller(seen: &Seen) -> Vec<Finding> {
+fn controller(seen: &DoctorInputs) -> Vec<Finding> {
     let mut found = Vec::new();
     let finding = |gravity, message: String| Finding::new(gravity, "controller", message);
     if !seen.alive {
         let root = seen.state.root().display();
         let message = format!("no controller runs on `{root}`");
-        found.push(finding(Gravity::Warn, message).remedy("`argus run` starts one"));
+        found.push(finding(FindingSeverity::Warn, message).remedy("`argus run` starts one"));
         return found;
     }
     let Some(status) = &seen.controller else {
@@ -111,16 +111,19 @@ fn controller(seen: &Seen) -> Vec<Finding> {
         Mode::Full | Mode::Recovery => {}
         Mode::Safe => {
             let message = format!("mode Safe, nothing is done: {why}");
-            found.push(finding(Gravity::Fail, message).remedy("mend that, then `argus resume`"));
+            found.push(finding(FindingSeverity::Fail, message).remedy("mend that, then `argus resume`"));
         }
         Mode::Limited | Mode::Reduced | Mode::Minimal => {
-            found.push(finding(Gravity::Warn, format!("mode {:?}: {why}", status.mode)));
+            found.push(finding(
+                FindingSeverity::Warn,
+                format!("mode {:?}: {why}", status.mode),
+            ));
         }
     }
     if status.version != env!("CARGO_PKG_VERSION") {
         let ours = env!("CARGO_PKG_VERSION");
         let message = format!("runs version {}, and this is version {ours}", status.version);
-        found.push(finding(Gravity::Warn, message));
+        found.push(finding(FindingSeverity::Warn, message));
     }
     if let Some(breaker) = status
         .breaker
@@ -128,10 +131,10 @@ fn controller(seen: &Seen) -> Vec<Finding> {
         .filter(|it| it.state != BreakerState::Closed)
     {
         let message = format!("the engine's breaker is {:?}", breaker.state).to_lowercase();
-        found.push(finding(Gravity::Fail, message).code(Some(Code::CircuitOpen)));
+        found.push(finding(FindingSeverity::Fail, message).code(Some(Code::CircuitOpen)));
     }
     for error in &status.errors {
-        let mut one = finding(Gravity::Fail, error.message.clone());
+        let mut one = finding(FindingSeverity::Fail, error.message.clone());
         one.code = Some(error.code);
         one.remedies = output::hints(error);
         found.push(one);
@@ -139,12 +142,12 @@ fn controller(seen: &Seen) -> Vec<Finding> {
     found
 }
 
-fn specs(seen: &Seen) -> Vec<Finding> {
+fn specs(seen: &DoctorInputs) -> Vec<Finding> {
     let folder = &seen.settings.specs;
     if let Some(why) = &seen.book.unavailable {
         let hint = "`--specs` names the folder, and `argus init` writes a first file";
         return vec![
-            Finding::new(Gravity::Fail, "specs", why)
+            Finding::new(FindingSeverity::Fail, "specs", why)
                 .code(Some(Code::PrereqMissing))
                 .remedy(hint),
         ];
@@ -156,12 +159,12 @@ fn specs(seen: &Seen) -> Vec<Finding> {
         found.extend(file(entry, &place).map(|one| one.remedy(hint)));
     }
     let notes = seen.book.notes.iter();
-    found.extend(notes.map(|note| Finding::new(Gravity::Warn, "specs", note)));
+    found.extend(notes.map(|note| Finding::new(FindingSeverity::Warn, "specs", note)));
     found
 }
 
 fn file(entry: &FileEntry, place: &str) -> Option<Finding> {
-    let first = |all: &[Complaint], error: bool| {
+    let first = |all: &[Diagnostic], error: bool| {
         let mut some = all.iter().filter(|one| one.is_error() == error);
         let first = some.next()?;
         let words = if first.path.is_empty() {
@@ -174,28 +177,28 @@ fn file(entry: &FileEntry, place: &str) -> Option<Finding> {
             more => format!("{words}, and {more} more"),
         })
     };
-    let refused = match &entry.standing {
-        Standing::Rejected | Standing::Unread => {
-            let why = first(&entry.complaints, true);
+    let refused = match &entry.state {
+        FileState::Rejected | FileState::Unread => {
+            let why = first(&entry.diagnostics, true);
             Some((
                 Code::SpecInvalid,
                 why.unwrap_or_else(|| "it is not read".to_owned()),
             ))
         }
-        Standing::Conflict { holder } => {
-            let why = first(&entry.complaints, true);
+        FileState::Conflict { holder } => {
+            let why = first(&entry.diagnostics, true);
             let held = || format!("what it claims is held by `{}`", holder.display());
             Some((Code::SpecConflict, why.unwrap_or_else(held)))
         }
-        Standing::Accepted => None,
+        FileState::Accepted => None,
     };
     match refused {
         Some((code, why)) => {
-            let mut one = Finding::new(Gravity::Fail, place, format!("file refused: {why}"));
+            let mut one = Finding::new(FindingSeverity::Fail, place, format!("file refused: {why}"));
             one.code = Some(code);
             Some(one)
         }
-        None => first(&entry.complaints, false).map(|why| Finding::new(Gravity::Warn, place, why)),
+        None => first(&entry.diagnostics, false).map(|why| Finding::new(FindingSeverity::Warn, place, why)),
     }
 }
 
@@ -203,9 +206,9 @@ fn environment(status: &EnvironmentStatus) -> Option<Finding> {
     let env = &status.environment;
     let gravity = match status.phase {
         Phase::Ready if status.errors.is_empty() => return None,
-        Phase::Failed | Phase::Degraded => Gravity::Fail,
+        Phase::Failed | Phase::Degraded => FindingSeverity::Fail,
         Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Held | Phase::Terminating => {
-            Gravity::Warn
+            FindingSeverity::Warn
         }
     };
     let of_services = status.services.iter().filter_map(|row| row.last_error.as_ref());
@@ -221,7 +224,7 @@ fn environment(status: &EnvironmentStatus) -> Option<Finding> {
     Some(one.remedy(format!("`argus why {env}`")))
 }
 
-fn incidents(seen: &Seen) -> Option<Finding> {
+fn incidents(seen: &DoctorInputs) -> Option<Finding> {
     let newest = seen.incidents.last()?;
     let message = format!(
         "{}, the newest at {}",
@@ -229,5 +232,5 @@ fn incidents(seen: &Seen) -> Option<Finding> {
         newest.at
     );
     let hint = format!("`argus incidents {}`", newest.id);
-    Some(Finding::new(Gravity::Warn, "incidents", message).remedy(hint))
+    Some(Finding::new(FindingSeverity::Warn, "incidents", message).remedy(hint))
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Seen;
+use super::DoctorInputs;
 
 /// System, kernel, processors, memory and disks; of the variables that steer us only the names.
-pub(super) fn facts(seen: &Seen) -> Value {
+pub(super) fn facts(seen: &DoctorInputs) -> Value {
     let us = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let ours = |name: &String| name.starts_with("ARGUS_") || name.starts_with("DOCKER_");

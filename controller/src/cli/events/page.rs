@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use argus_core::record::{Record, Wanted};
-use argus_reconciler::history::Feed;
+use argus_core::journal::{EventFilter, Record};
+use argus_reconciler::journal::Feed;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const PAGE: usize = 1_000;
 /// What happened, for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Told {
+pub(crate) struct EventsPage {
     /// The records as they stand in the journal, each with its name as `event`; the oldest first.
     pub(crate) items: Vec<Value>,
     /// The number to go on after.
@@ -36,7 +36,7 @@ pub(crate) struct Page {
 }
 
 /// The newest `most` of what is wanted, or with `after` the first that came since.
-pub(crate) async fn page(feed: &Feed, wanted: &Wanted, after: Option<u64>, most: usize) -> Page {
+pub(crate) async fn page(feed: &Feed, wanted: &EventFilter, after: Option<u64>, most: usize) -> Page {
     let mut kept: VecDeque<Arc<Record>> = VecDeque::new();
     let (mut last, mut missed) = (after.unwrap_or(0), 0);
     loop {
@@ -45,7 +45,7 @@ pub(crate) async fn page(feed: &Feed, wanted: &Wanted, after: Option<u64>, most:
         let Some(newest) = page.records.last().map(|record| record.seq) else {
             break;
         };
-        for record in page.records.iter().filter(|record| wanted.takes(record)) {
+        for record in page.records.iter().filter(|record| wanted.matches(record)) {
             if kept.len() == most && after.is_none() {
                 kept.pop_front();
             }

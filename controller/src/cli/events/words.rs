@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use argus_core::journal::{ActionRecord, Entry, Event, IntentResolution, Outcome, Record};
 use argus_core::plan::Subject;
-use argus_core::record::{Deed, End, Entry, Note, Record, Settlement};
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
 
@@ -22,14 +22,14 @@ impl Words {
             Entry::Intent(intent) => {
                 let subject = subject(&intent.subject);
                 self.intents
-                    .insert(record.seq, (subject.clone(), intent.act.verb.clone()));
-                let deed = deed(&intent.act);
+                    .insert(record.seq, (subject.clone(), intent.action.verb.clone()));
+                let deed = deed(&intent.action);
                 (subject, format!("{deed} ({})", intent.cause))
             }
             Entry::Result {
                 of,
                 verb,
-                end,
+                outcome: end,
                 code,
                 ms,
                 ..
@@ -37,24 +37,28 @@ impl Words {
                 // An act comes back once.
                 let subject = self.intents.remove(of).map(|(subject, _)| subject);
                 let end = match end {
-                    End::Done => "done",
-                    End::Failed => "failed",
-                    End::Unknown => "outcome unknown",
+                    Outcome::Done => "done",
+                    Outcome::Failed => "failed",
+                    Outcome::Unknown => "outcome unknown",
                 };
                 let words = format!("{verb} {end} after {ms} ms{}", with(*code));
                 (subject.unwrap_or_default(), words)
             }
-            Entry::Note(Note::Settled { of, settled, how }) => {
+            Entry::Event(Event::IntentResolved {
+                of,
+                resolution: settled,
+                how,
+            }) => {
                 let (subject, verb) = self.intents.remove(of).unwrap_or_default();
                 let found = match settled {
-                    Settlement::Done => "had been done",
-                    Settlement::NotDone => "had not been done",
-                    Settlement::Redo => "may have been done and is harmless to repeat",
+                    IntentResolution::Done => "had been done",
+                    IntentResolution::NotApplied => "had not been done",
+                    IntentResolution::Repeat => "may have been done and is harmless to repeat",
                 };
                 let verb = if verb.is_empty() { "act" } else { &verb };
                 (subject, format!("{verb} {of} {found}: {how}"))
             }
-            Entry::Note(note) => of_note(note),
+            Entry::Event(note) => of_note(note),
         }
     }
 }
@@ -69,19 +73,19 @@ fn before(from: &str) -> String {
 }
 
 #[allow(clippy::too_many_lines, reason = "one arm a kind of note")]
-fn of_note(note: &Note) -> (String, String) {
+fn of_note(note: &Event) -> (String, String) {
     let controller = || "controller".to_owned();
     match note {
-        Note::Start { version, clean, .. } => {
+        Event::Start { version, clean, .. } => {
             let before = if *clean { "ended cleanly" } else { "died" };
             (controller(), format!("argus {version}; the run before {before}"))
         }
-        Note::Stop => (controller(), "stops; containers keep running".to_owned()),
-        Note::Mode { from, to, why } => {
+        Event::Stop => (controller(), "stops; containers keep running".to_owned()),
+        Event::Mode { from, to, why } => {
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             (controller(), format!("{}{to}{why}", before(from)))
         }
-        Note::Phase {
+        Event::Phase {
             environment,
             from,
             to,
@@ -91,7 +95,7 @@ fn of_note(note: &Note) -> (String, String) {
             let after = after_ms.map(|ms| format!(" after {ms} ms")).unwrap_or_default();
             (environment.to_string(), format!("{}{to}{after}", before(from)))
         }
-        Note::Error {
+        Event::Error {
             environment,
             service,
             code,
@@ -105,7 +109,7 @@ fn of_note(note: &Note) -> (String, String) {
             };
             (of, code.to_string())
         }
-        Note::Restart {
+        Event::Restart {
             environment,
             service,
             restarts,
@@ -115,10 +119,10 @@ fn of_note(note: &Note) -> (String, String) {
             let words = format!("started again{}; {restarts} in all", with(*code));
             (format!("{environment}/{service}"), words)
         }
-        Note::Recovered { environment, service } => {
+        Event::Recovered { environment, service } => {
             (format!("{environment}/{service}"), "is well again".to_owned())
         }
-        Note::GaveUp {
+        Event::RestartsExhausted {
             environment,
             service,
             code,
@@ -126,7 +130,7 @@ fn of_note(note: &Note) -> (String, String) {
             format!("{environment}/{service}"),
             format!("given up{}", with(*code)),
         ),
-        Note::Port {
+        Event::PortMoved {
             environment,
             service,
             container_port,
@@ -136,28 +140,30 @@ fn of_note(note: &Note) -> (String, String) {
             format!("{environment}/{service}"),
             format!("port {container_port} moved on the host: {from} -> {to}"),
         ),
-        Note::Circuit {
+        Event::Circuit {
             environment,
             to,
-            openings,
+            times_opened,
         } => {
             let of = environment.as_ref().map_or("engine", |env| env.as_str());
             let words = match to {
                 BreakerState::Closed => "breaker closed".to_owned(),
-                BreakerState::Open => format!("breaker open, {} so far", times(*openings, "time")),
+                BreakerState::Open => format!("breaker open, {} so far", times(*times_opened, "time")),
                 BreakerState::HalfOpen => "breaker half-open: one call is tried".to_owned(),
             };
             (of.to_owned(), words)
         }
-        Note::Orphan {
+        Event::OrphanFound {
             what, name, project, ..
         } => {
             let of = project.as_ref().map(|it| format!(" of project `{it}`"));
             let words = format!("{what} `{name}`{} was left behind", of.unwrap_or_default());
             (name.clone(), words)
         }
-        Note::OrphanGone { what, id } => (id.chars().take(12).collect(), format!("orphaned {what} is gone")),
-        Note::Cleanup { begins, orphans } => {
+        Event::OrphanRemoved { what, id } => {
+            (id.chars().take(12).collect(), format!("orphaned {what} is gone"))
+        }
+        Event::Cleanup { begins, orphans } => {
             let words = if *begins {
                 format!("{} to be removed", times(*orphans, "orphan"))
             } else {
@@ -165,7 +171,7 @@ fn of_note(note: &Note) -> (String, String) {
             };
             ("orphans".to_owned(), words)
         }
-        Note::Look { asked, skip } => {
+        Event::PreflightStart { asked, skip } => {
             let why = if *asked {
                 "somebody asks"
             } else {
@@ -178,8 +184,8 @@ fn of_note(note: &Note) -> (String, String) {
             };
             ("preflight".to_owned(), format!("{why}{without}"))
         }
-        Note::Check { check, result } => (check.to_string(), checked(*result).to_owned()),
-        Note::Preflight { overall } => {
+        Event::PreflightCheck { check, result } => (check.to_string(), checked(*result).to_owned()),
+        Event::PreflightEnd { overall } => {
             let words = match overall {
                 PreflightOverall::Healthy => "healthy",
                 PreflightOverall::Degraded => "degraded",
@@ -187,7 +193,7 @@ fn of_note(note: &Note) -> (String, String) {
             };
             ("preflight".to_owned(), words.to_owned())
         }
-        Note::Connectivity {
+        Event::Connectivity {
             environment,
             verified,
             links,
@@ -200,19 +206,19 @@ fn of_note(note: &Note) -> (String, String) {
             };
             (environment.to_string(), words)
         }
-        Note::Command {
+        Event::Command {
             environment,
             verb,
-            taken,
+            accepted: taken,
         } => {
             let of = environment.as_ref().map_or_else(controller, ToString::to_string);
             let words = if *taken { "taken in" } else { "refused" };
             (of, format!("`{verb}` {words}"))
         }
         // It is told with what it settles.
-        Note::Settled { of, .. } => (of.to_string(), "settled".to_owned()),
-        Note::Writable => (controller(), "journal can be written again".to_owned()),
-        Note::Resumed => (controller(), "mode Safe was ended by a person".to_owned()),
+        Event::IntentResolved { of, .. } => (of.to_string(), "settled".to_owned()),
+        Event::Writable => (controller(), "journal can be written again".to_owned()),
+        Event::Resumed => (controller(), "mode Safe was ended by a person".to_owned()),
     }
 }
 
@@ -229,8 +235,8 @@ pub(super) fn coloured(record: &Record) -> String {
 
 fn subject(subject: &Subject) -> String {
     match subject {
-        Subject::StrayContainer { id } => format!("stray container {}", short(id.as_str())),
-        Subject::StrayNetwork { id } => format!("stray network {}", short(id.as_str())),
+        Subject::ExtraContainer { id } => format!("stray container {}", short(id.as_str())),
+        Subject::ExtraNetwork { id } => format!("stray network {}", short(id.as_str())),
         known @ (Subject::Service { .. }
         | Subject::Network { .. }
         | Subject::Volume { .. }
@@ -238,7 +244,7 @@ fn subject(subject: &Subject) -> String {
     }
 }
 
-fn deed(act: &Deed) -> String {
+fn deed(act: &ActionRecord) -> String {
     let id = act.id.as_deref().map(short);
     let name = act.name.as_deref().or(id.as_deref()).or(act.image.as_deref());
     match name {

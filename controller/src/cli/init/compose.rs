@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<Value, Failure> {
     let bytes = fs::read(path).map_err(|error| Failure::fault(&format!("cannot read `{name}`"), &error))?;
     let read = document(&name, &bytes).map_err(|complaint| {
         let line = complaint
-            .place
+            .location
             .map(|place| format!(":{}", place.line))
             .unwrap_or_default();
         Failure::of(

@@ -1,25 +1,29 @@
 //! What a running controller's probes say: nobody probes anything for a plan.
 
 use argus_core::ident::ContainerId;
-use argus_core::observed::World;
-use argus_core::probe::{Health, HealthBook, Verdict};
+use argus_core::observed::Store;
+use argus_core::probe::{Health, HealthStates, ProbeStatus};
 use argus_core::time::Timestamp;
 use argus_crds::status;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 
+use crate::blocking_io;
 use crate::cli::status::{all, is_alive};
 use crate::exit::Failure;
-use crate::files;
 use crate::settings::Settings;
 
 /// The healthy, by the status files; what is not healthy is decided on by who probes it.
-pub(super) async fn told(settings: &Settings, world: &World, now: Timestamp) -> Result<HealthBook, Failure> {
+pub(super) async fn told(
+    settings: &Settings,
+    world: &Store,
+    now: Timestamp,
+) -> Result<HealthStates, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let well = files::read(move || Ok(well(&state))).await?;
+    let well = blocking_io::read(move || Ok(well(&state))).await?;
     let of_this_run = |id: ContainerId| {
-        let facts = world.container(&id)?.facts.as_ref();
+        let facts = world.container(&id)?.inspect.as_ref();
         let health = Health {
-            verdict: Verdict::Healthy,
+            status: ProbeStatus::Healthy,
             since: now,
             started_at: facts.and_then(|facts| facts.started_at),
             ..Health::default()

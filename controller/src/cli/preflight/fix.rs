@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_core::preflight::Facts;
+use argus_core::preflight::PreflightFacts;
 use argus_crds::status::PreflightFix;
 
 use crate::cli::orphans;
@@ -13,7 +13,10 @@ use crate::settings::Settings;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Removes what was found, each with a result of its own; nothing of projects whose specs are not held here.
-pub(super) async fn orphans(settings: &Settings, facts: &Facts) -> Result<Vec<PreflightFix>, Failure> {
+pub(super) async fn orphans(
+    settings: &Settings,
+    facts: &PreflightFacts,
+) -> Result<Vec<PreflightFix>, Failure> {
     if facts.orphans.known().is_none_or(Vec::is_empty) {
         return Ok(Vec::new());
     }

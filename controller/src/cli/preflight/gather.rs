@@ -5,26 +5,26 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use argus_backend::{Backend as _, SURVEY};
+use argus_backend::{Backend as _, HOST_FACTS};
 use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
-use argus_core::preflight::{Fact, Facts, Image, Policy, Port};
+use argus_core::preflight::{Image, Observation, Policy, Port, PreflightFacts};
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::identity;
-use argus_reconciler::reconciler::Remembered;
-use argus_reconciler::specs::{Kept, SpecBook};
-use argus_reconciler::state::StateDir;
-use argus_reconciler::surveyor;
-use argus_reconciler::wishes::Desires;
+use argus_reconciler::overrides::DesiredState;
+use argus_reconciler::preflight;
+use argus_reconciler::reconciler::PersistedState;
+use argus_reconciler::specs::{SpecRegistry, StartingPoint};
+use argus_reconciler::state_dir::StateDir;
 
+use crate::app;
+use crate::blocking_io;
 use crate::cli::status::{is_alive, peek};
-use crate::cli::{orphans, reading};
+use crate::cli::{orphans, spec_files};
 use crate::exit::Failure;
-use crate::files;
 use crate::settings::Settings;
-use crate::wire;
 
 /// A part that has to ask for each of many things may take longer in all.
 const MANY: Duration = Duration::from_secs(3);
@@ -40,7 +40,7 @@ pub(in crate::cli) struct Place {
 }
 
 /// What the specs ask for: every environment that shall be.
-pub(in crate::cli) type Wanted = Result<Desires, String>;
+pub(in crate::cli) type Wanted = Result<DesiredState, String>;
 
 impl Place {
     pub(in crate::cli) fn of(settings: &Settings) -> Result<Self, Failure> {
@@ -49,7 +49,7 @@ impl Place {
         let identity = identity::peek(&state.identity()).unwrap_or_default();
         Ok(Self {
             settings: settings.clone(),
-            docker: wire::docker(settings)?,
+            docker: app::docker(settings)?,
             identity,
             state,
         })
@@ -60,12 +60,16 @@ impl Place {
     }
 
     /// All facts, and the strictest policy among the environments.
-    pub(super) async fn facts(&self) -> (Facts, Policy) {
-        let (ground, wanted, journal) = tokio::join!(self.docker.survey(), self.wanted(), self.journal());
+    pub(super) async fn facts(&self) -> (PreflightFacts, Policy) {
+        let (ground, wanted, journal) = tokio::join!(self.docker.host_facts(), self.wanted(), self.journal());
         let policy = wanted.as_ref().map(strictest).unwrap_or_default();
-        let (orphans, ports, images) = if let Fact::Unknown(_) = ground.engine {
+        let (orphans, ports, images) = if let Observation::Unknown(_) = ground.engine {
             let why = || "the engine does not answer".to_owned();
-            (Fact::Unknown(why()), Fact::Unknown(why()), Fact::Unknown(why()))
+            (
+                Observation::Unknown(why()),
+                Observation::Unknown(why()),
+                Observation::Unknown(why()),
+            )
         } else {
             tokio::join!(
                 within(self.orphans()),
@@ -73,7 +77,7 @@ impl Place {
                 within(self.images(&wanted)),
             )
         };
-        let facts = Facts {
+        let facts = PreflightFacts {
             ground,
             orphans,
             ports,
@@ -89,31 +93,31 @@ impl Place {
         wanted(&self.settings, &self.state, &self.identity).await
     }
 
-    async fn journal(&self) -> Fact<Result<(), String>> {
+    async fn journal(&self) -> Observation<Result<(), String>> {
         if !self.state.private().exists() {
             let root = self.state.root().display();
-            return Fact::Nothing(format!("no controller has used `{root}` yet"));
+            return Observation::NotApplicable(format!("no controller has used `{root}` yet"));
         }
-        match surveyor::journal(&self.state).await {
-            Ok(()) => Fact::Known(Ok(())),
+        match preflight::journal(&self.state).await {
+            Ok(()) => Observation::Known(Ok(())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Fact::Unknown("the state directory is another user's".to_owned())
+                Observation::Unknown("the state directory is another user's".to_owned())
             }
-            Err(error) => Fact::Known(Err(error.to_string())),
+            Err(error) => Observation::Known(Err(error.to_string())),
         }
     }
 
-    async fn orphans(&self) -> Fact<Vec<Orphan>> {
+    async fn orphans(&self) -> Observation<Vec<Orphan>> {
         match orphans::of(&self.settings, &[], None).await {
-            Ok(orphans) => Fact::Known(orphans),
-            Err(failure) => Fact::Unknown(failure.message().to_owned()),
+            Ok(orphans) => Observation::Known(orphans),
+            Err(failure) => Observation::Unknown(failure.message().to_owned()),
         }
     }
 
-    async fn ports(&self, wanted: &Wanted) -> Fact<Vec<Port>> {
+    async fn ports(&self, wanted: &Wanted) -> Observation<Vec<Port>> {
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(why) => return Fact::Nothing(why.clone()),
+            Err(why) => return Observation::NotApplicable(why.clone()),
         };
         let mut ports: Vec<Port> = wanted.values().flat_map(|one| ports_of(&one.desired)).collect();
         let numbers = ports.iter().map(|port| port.port).collect();
@@ -127,16 +131,18 @@ impl Place {
         }
         let taken = ports.iter().any(|port| port.holder.is_some());
         if seen.complete || taken || ports.is_empty() {
-            return Fact::Known(ports);
+            return Observation::Known(ports);
         }
-        Fact::unknown("only what containers publish can be seen from here, and none publishes a wanted port")
+        Observation::unknown(
+            "only what containers publish can be seen from here, and none publishes a wanted port",
+        )
     }
 
-    async fn images(&self, wanted: &Wanted) -> Fact<Vec<Image>> {
+    async fn images(&self, wanted: &Wanted) -> Observation<Vec<Image>> {
         use futures::StreamExt as _;
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(why) => return Fact::Nothing(why.clone()),
+            Err(why) => return Observation::NotApplicable(why.clone()),
         };
         let named: BTreeSet<(String, bool)> = wanted
             .values()
@@ -148,7 +154,7 @@ impl Place {
             .collect();
         let look = |(reference, built): (String, bool)| async move {
             let present = self.docker.has_image(&reference).await?;
-            Ok::<_, argus_core::outcome::ActError>(Image {
+            Ok::<_, argus_core::outcome::ActionError>(Image {
                 reference,
                 present,
                 built,
@@ -160,8 +166,8 @@ impl Place {
             .collect()
             .await;
         match looked.into_iter().collect::<Result<Vec<_>, _>>() {
-            Ok(images) => Fact::Known(images),
-            Err(error) => Fact::Unknown(error.to_string()),
+            Ok(images) => Observation::Known(images),
+            Err(error) => Observation::Unknown(error.to_string()),
         }
     }
 }
@@ -169,22 +175,22 @@ impl Place {
 /// What a controller with this state and identity would want; why that is not known.
 pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
-    let read = files::read(move || {
-        let remembered: Remembered = peek(&there.memory_json());
-        let kept: Kept = peek(&there.book_json());
-        let book = reading::folder(&own, &own.specs, &identity, kept)?;
+    let read = blocking_io::read(move || {
+        let remembered: PersistedState = peek(&there.state_json());
+        let kept: StartingPoint = peek(&there.specs_json());
+        let book = spec_files::folder(&own, &own.specs, &identity, kept)?;
         Ok((remembered, book, is_alive(&there)))
     });
-    let (remembered, book, alive): (Remembered, SpecBook, bool) = match tokio::time::timeout(MANY, read).await
-    {
-        Ok(Ok(read)) => read,
-        Ok(Err(_)) => return Err("the specs cannot be read".to_owned()),
-        Err(_) => return Err(format!("the specs were not read within {} s", MANY.as_secs())),
-    };
+    let (remembered, book, alive): (PersistedState, SpecRegistry, bool) =
+        match tokio::time::timeout(MANY, read).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(_)) => return Err("the specs cannot be read".to_owned()),
+            Err(_) => return Err(format!("the specs were not read within {} s", MANY.as_secs())),
+        };
     if let Some(why) = &book.unavailable {
         return Err(why.clone());
     }
-    let standing = remembered.wishes.standing(&book);
+    let standing = remembered.overrides.effective(&book);
     let mut wanted = standing.unwrap_or_else(|| book.environments.clone());
     // What a controller gives its grace is wanted until then; without one nobody counts the time.
     if !alive {
@@ -222,7 +228,7 @@ fn ports_of(desired: &Desired) -> Vec<Port> {
     all.collect()
 }
 
-fn strictest(wanted: &Desires) -> Policy {
+fn strictest(wanted: &DesiredState) -> Policy {
     let policies = wanted.values().map(|one| one.desired.preflight);
     policies
         .filter(|policy| policy.enabled)
@@ -230,7 +236,7 @@ fn strictest(wanted: &Desires) -> Policy {
         .unwrap_or_default()
 }
 
-async fn within<T>(look: impl Future<Output = Fact<T>>) -> Fact<T> {
-    let late = |_| Fact::Unknown(format!("no answer within {} s", SURVEY.as_secs()));
-    tokio::time::timeout(SURVEY, look).await.unwrap_or_else(late)
+async fn within<T>(look: impl Future<Output = Observation<T>>) -> Observation<T> {
+    let late = |_| Observation::Unknown(format!("no answer within {} s", HOST_FACTS.as_secs()));
+    tokio::time::timeout(HOST_FACTS, look).await.unwrap_or_else(late)
 }

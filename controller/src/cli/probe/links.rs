@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use argus_core::connectivity::{Seen, Trouble};
+use argus_core::connectivity::{LinkError, TargetResult};
 use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
 use tokio::net::TcpStream;
 
@@ -16,7 +16,7 @@ const LOOKUP: Duration = Duration::from_secs(4);
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// One answer a target, in their order.
-pub(super) fn look(targets: &[String]) -> Result<Vec<Seen>, Failure> {
+pub(super) fn look(targets: &[String]) -> Result<Vec<TargetResult>, Failure> {
     let parsed: Vec<_> = targets
         .iter()
         .map(|target| parse(target))
@@ -37,13 +37,13 @@ fn parse(target: &str) -> Result<(String, Option<u16>), Failure> {
     }
 }
 
-async fn reach(host: String, port: Option<u16>) -> Seen {
+async fn reach(host: String, port: Option<u16>) -> TargetResult {
     let addresses = match resolve(host).await {
         Ok(addresses) => addresses,
         Err(trouble) => {
-            return Seen {
+            return TargetResult {
                 addresses: Vec::new(),
-                trouble: Some(trouble),
+                error: Some(trouble),
             };
         }
     };
@@ -51,11 +51,14 @@ async fn reach(host: String, port: Option<u16>) -> Seen {
         None => None,
         Some(port) => connect(&addresses, port).await.err(),
     };
-    Seen { addresses, trouble }
+    TargetResult {
+        addresses,
+        error: trouble,
+    }
 }
 
 /// As every program here would, by the resolver that this place has.
-async fn resolve(host: String) -> Result<Vec<IpAddr>, Trouble> {
+async fn resolve(host: String) -> Result<Vec<IpAddr>, LinkError> {
     let asked = tokio::task::spawn_blocking(move || {
         let hints = AddrInfoHints {
             socktype: SockType::Stream.into(),
@@ -71,36 +74,36 @@ async fn resolve(host: String) -> Result<Vec<IpAddr>, Trouble> {
         Ok::<_, dns_lookup::LookupError>(addresses)
     });
     match tokio::time::timeout(LOOKUP, asked).await {
-        Err(_) => Err(Trouble::NoResolver(format!(
+        Err(_) => Err(LinkError::NoResolver(format!(
             "no answer within {} s",
             LOOKUP.as_secs()
         ))),
-        Ok(Err(lost)) => Err(Trouble::NoResolver(lost.to_string())),
+        Ok(Err(lost)) => Err(LinkError::NoResolver(lost.to_string())),
         Ok(Ok(Ok(addresses))) => Ok(addresses),
         Ok(Ok(Err(error))) => {
             let kind = error.kind();
             let said = std::io::Error::from(error).to_string();
             Err(match kind {
-                LookupErrorKind::NoName | LookupErrorKind::NoData => Trouble::NoSuchName(said),
-                _ => Trouble::NoResolver(said),
+                LookupErrorKind::NoName | LookupErrorKind::NoData => LinkError::NoSuchName(said),
+                _ => LinkError::NoResolver(said),
             })
         }
     }
 }
 
 /// To any of them, as programs do that try one after the other.
-async fn connect(addresses: &[IpAddr], port: u16) -> Result<(), Trouble> {
-    let mut trouble = Trouble::NoRoute("the name has no address".to_owned());
+async fn connect(addresses: &[IpAddr], port: u16) -> Result<(), LinkError> {
+    let mut trouble = LinkError::NoRoute("the name has no address".to_owned());
     for address in addresses {
         let to = SocketAddr::from((*address, port));
         trouble = match tokio::time::timeout(CONNECT, TcpStream::connect(to)).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => match error.kind() {
-                ErrorKind::ConnectionRefused => Trouble::Refused(error.to_string()),
-                ErrorKind::TimedOut => Trouble::TimedOut(error.to_string()),
-                _ => Trouble::NoRoute(error.to_string()),
+                ErrorKind::ConnectionRefused => LinkError::Refused(error.to_string()),
+                ErrorKind::TimedOut => LinkError::TimedOut(error.to_string()),
+                _ => LinkError::NoRoute(error.to_string()),
             },
-            Err(_) => Trouble::TimedOut(format!("no answer within {} s", CONNECT.as_secs())),
+            Err(_) => LinkError::TimedOut(format!("no answer within {} s", CONNECT.as_secs())),
         };
     }
     Err(trouble)
@@ -124,9 +127,9 @@ mod tests {
             "localhost".to_owned(),
         ];
         let seen = look(&targets).unwrap();
-        assert_eq!(seen[0].trouble, None);
-        assert!(matches!(seen[1].trouble, Some(Trouble::Refused(_))), "{seen:?}");
-        assert_eq!(seen[2].trouble, None);
+        assert_eq!(seen[0].error, None);
+        assert!(matches!(seen[1].error, Some(LinkError::Refused(_))), "{seen:?}");
+        assert_eq!(seen[2].error, None);
         assert!(seen.iter().all(|seen| !seen.addresses.is_empty()));
         assert!(look(&["a:b".to_owned()]).is_err());
     }

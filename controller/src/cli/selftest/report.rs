@@ -5,7 +5,7 @@ use std::time::Duration;
 use argus_crds::error::Code;
 use serde::Serialize;
 
-use super::trouble::{LEFT_OUT, Trouble};
+use super::fault::{Fault, LEFT_OUT};
 use crate::cli::output::{self, Format};
 use crate::cli::table;
 use crate::exit::{Exit, Failure};
@@ -17,7 +17,7 @@ pub(super) struct Report {
     rounds: u32,
     recovered: usize,
     total: usize,
-    troubles: Vec<Row>,
+    faults: Vec<Row>,
     /// Troubles that a selftest on an engine in use does not make.
     left_out: [&'static str; 2],
     /// The environment never came back from this one, so that the rest was not tried.
@@ -44,17 +44,17 @@ impl Report {
             rounds,
             recovered: 0,
             total: 0,
-            troubles: Vec::new(),
+            faults: Vec::new(),
             left_out: LEFT_OUT,
             given_up_at: None,
         }
     }
 
     /// Takes in one round.
-    pub(super) fn add(&mut self, trouble: Trouble, took: Result<Duration, String>) {
+    pub(super) fn add(&mut self, trouble: Fault, took: Result<Duration, String>) {
         let name = trouble.name();
-        if self.troubles.last().is_none_or(|row| row.name != name) {
-            self.troubles.push(Row {
+        if self.faults.last().is_none_or(|row| row.name != name) {
+            self.faults.push(Row {
                 name,
                 recovered: 0,
                 total: 0,
@@ -62,7 +62,7 @@ impl Report {
                 misses: Vec::new(),
             });
         }
-        let Some(row) = self.troubles.last_mut() else {
+        let Some(row) = self.faults.last_mut() else {
             return;
         };
         self.total += 1;
@@ -78,7 +78,7 @@ impl Report {
     }
 
     /// The rest was not tried.
-    pub(super) fn give_up(&mut self, trouble: Trouble) {
+    pub(super) fn give_up(&mut self, trouble: Fault) {
         self.given_up_at = Some(trouble.name());
     }
 
@@ -87,7 +87,7 @@ impl Report {
             Format::Json => output::json(self),
             Format::Yaml => output::yaml(self),
             Format::Name => {
-                let missed = self.troubles.iter().filter(|row| row.recovered < row.total);
+                let missed = self.faults.iter().filter(|row| row.recovered < row.total);
                 output::data(&output::lines(missed.map(|row| &row.name)))
             }
             Format::Table | Format::Wide => {
@@ -104,7 +104,7 @@ impl Report {
     fn text(&self) -> String {
         let seconds = |time: Option<&f64>| time.map_or_else(|| "-".to_owned(), |time| format!("{time:.1} s"));
         let mut rows: Vec<Vec<String>> = Vec::new();
-        for row in &self.troubles {
+        for row in &self.faults {
             let mut times = row.seconds.clone();
             times.sort_by(f64::total_cmp);
             rows.push(vec![
@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn one_miss_fails_the_whole_and_says_why() {
         let mut report = Report::new(2);
-        report.add(Trouble::Paused, Ok(Duration::from_millis(10_840)));
-        report.add(Trouble::Paused, Ok(Duration::from_millis(9_100)));
+        report.add(Fault::Paused, Ok(Duration::from_millis(10_840)));
+        report.add(Fault::Paused, Ok(Duration::from_millis(9_100)));
         assert_eq!(report.verdict().unwrap(), Exit::Done);
-        report.add(Trouble::StaleNetwork, Err("not whole".to_owned()));
+        report.add(Fault::StaleNetwork, Err("not whole".to_owned()));
         assert!(matches!(
             report.verdict(),
             Err(Failure::Error { exit: Exit::Late, .. })

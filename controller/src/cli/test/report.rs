@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use argus_core::memory::Blame;
+use argus_core::state::Attribution;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::PortMapping;
 use argus_reconciler::TestReport;
@@ -29,7 +29,7 @@ pub(super) struct Report {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
     pub(super) name: String,
-    pub(super) result: Verdict,
+    pub(super) result: SuiteResult,
     /// It passed, and not at once, although nothing disturbed it.
     pub(super) flaky: bool,
     /// Why it was not run.
@@ -41,7 +41,7 @@ pub(super) struct Outcome {
 /// What came of a suite, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Verdict {
+pub(super) enum SuiteResult {
     Passed,
     Failed,
     Skipped,
@@ -79,8 +79,10 @@ impl Attempt {
 
     /// Whether a service failed meanwhile that was not its own doing.
     pub(super) fn was_disturbed(&self) -> bool {
-        let found = self.during.iter().flat_map(|during| &during.disturbances);
-        found.into_iter().any(|found| found.blame == Blame::Infra)
+        let found = self.during.iter().flat_map(|during| &during.disruptions);
+        found
+            .into_iter()
+            .any(|found| found.attribution == Attribution::Infrastructure)
     }
 
     fn ended(&self) -> String {
@@ -98,7 +100,7 @@ impl Outcome {
     pub(super) fn skipped(name: &str, reason: String) -> Self {
         Self {
             name: name.to_owned(),
-            result: Verdict::Skipped,
+            result: SuiteResult::Skipped,
             flaky: false,
             reason: Some(reason),
             attempts: Vec::new(),
@@ -110,7 +112,11 @@ impl Outcome {
         let own = attempts.iter().filter(|attempt| !attempt.was_disturbed());
         Self {
             name,
-            result: if passed { Verdict::Passed } else { Verdict::Failed },
+            result: if passed {
+                SuiteResult::Passed
+            } else {
+                SuiteResult::Failed
+            },
             flaky: passed && own.into_iter().any(|attempt| !attempt.passed()),
             reason: None,
             attempts,
@@ -134,7 +140,7 @@ impl Report {
             let ended = suite.attempts.last().map(Attempt::ended).unwrap_or_default();
             // A string takes whatever is written.
             let _ = match suite.result {
-                Verdict::Passed if suite.flaky => {
+                SuiteResult::Passed if suite.flaky => {
                     writeln!(
                         text,
                         "{} {} after {tries}, {took}",
@@ -142,14 +148,14 @@ impl Report {
                         suite.name
                     )
                 }
-                Verdict::Passed => writeln!(text, "{} {} in {took}", output::green("passed"), suite.name),
-                Verdict::Failed => writeln!(
+                SuiteResult::Passed => writeln!(text, "{} {} in {took}", output::green("passed"), suite.name),
+                SuiteResult::Failed => writeln!(
                     text,
                     "{} {}: {ended}, {tries}, {took}",
                     output::red("failed"),
                     suite.name
                 ),
-                Verdict::Skipped => writeln!(
+                SuiteResult::Skipped => writeln!(
                     text,
                     "{} {}: {}",
                     output::yellow("skipped"),
@@ -173,14 +179,14 @@ impl Report {
         let failed: Vec<_> = self
             .suites
             .iter()
-            .filter(|suite| suite.result == Verdict::Failed)
+            .filter(|suite| suite.result == SuiteResult::Failed)
             .collect();
         let last = failed.last()?.attempts.last()?;
         let names: Vec<_> = failed.iter().map(|suite| format!("`{}`", suite.name)).collect();
         let ran = self
             .suites
             .iter()
-            .filter(|suite| suite.result != Verdict::Skipped);
+            .filter(|suite| suite.result != SuiteResult::Skipped);
         let restarts: usize = self.suites.iter().map(Outcome::restarts).sum();
         let message = format!(
             "{} of {} failed on `{}`: {} ({})",
@@ -207,7 +213,7 @@ impl Report {
         let during = failed.iter().flat_map(|suite| &suite.attempts);
         let shaken = during
             .filter_map(|attempt| attempt.during.as_ref())
-            .find_map(|during| during.disturbances.first());
+            .find_map(|during| during.disruptions.first());
         Some(match shaken {
             Some(found) => error.service(found.service.to_string()),
             None => error,
@@ -218,7 +224,7 @@ impl Report {
 #[cfg(test)]
 pub(super) mod tests {
     use argus_core::ident::{EnvName, ServiceName};
-    use argus_core::memory::Disturbance;
+    use argus_core::state::Disruption;
     use argus_core::time::Timestamp;
 
     use super::*;
@@ -226,12 +232,12 @@ pub(super) mod tests {
     /// An attempt that ended with a code, with or without a failure of infrastructure meanwhile.
     pub(in crate::cli::test) fn attempt(code: i32, disturbed: bool) -> Attempt {
         let disturbances = if disturbed {
-            vec![Disturbance {
+            vec![Disruption {
                 case: "smoke".to_owned(),
                 service: ServiceName::new("db").unwrap(),
                 number: 1,
                 at: Timestamp(0),
-                blame: Blame::Infra,
+                attribution: Attribution::Infrastructure,
             }]
         } else {
             Vec::new()
@@ -246,9 +252,9 @@ pub(super) mod tests {
                 case: "smoke".to_owned(),
                 began: String::new(),
                 ended: String::new(),
-                ran_out: None,
+                expired: None,
                 restarts_during_run: disturbances.len(),
-                disturbances,
+                disruptions: disturbances,
             }),
             tails: (String::new(), "assertion failed".to_owned()),
         }
@@ -269,17 +275,17 @@ pub(super) mod tests {
             let outcome = Outcome::of("smoke".to_owned(), attempts.to_vec());
             (outcome.result, outcome.flaky)
         };
-        assert_eq!(of(&[attempt(0, false)]), (Verdict::Passed, false));
+        assert_eq!(of(&[attempt(0, false)]), (SuiteResult::Passed, false));
         assert_eq!(
             of(&[attempt(1, false), attempt(0, false)]),
-            (Verdict::Passed, true)
+            (SuiteResult::Passed, true)
         );
         assert_eq!(
             of(&[attempt(1, true), attempt(0, false)]),
-            (Verdict::Passed, false)
+            (SuiteResult::Passed, false)
         );
-        assert_eq!(of(&[attempt(1, false)]), (Verdict::Failed, false));
-        assert_eq!(of(&[]), (Verdict::Failed, false));
+        assert_eq!(of(&[attempt(1, false)]), (SuiteResult::Failed, false));
+        assert_eq!(of(&[]), (SuiteResult::Failed, false));
     }
 
     #[test]

@@ -10,18 +10,18 @@ use argus_crds::status::EnvironmentStatus;
 use argus_crds::suite::{TestRetry, Tests};
 use argus_reconciler::Command;
 use argus_reconciler::shutdown::Signals;
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use super::child::{self, Output};
-use super::report::{Attempt, Outcome, Report, Verdict};
+use super::report::{Attempt, Outcome, Report, SuiteResult};
 use super::suite::{self, Case, again};
+use crate::blocking_io;
 use crate::cli::output::{self, Format};
 use crate::cli::wait::{Goal, until};
-use crate::cli::{logs, status, tell};
+use crate::cli::{client, logs, status};
 use crate::exit::{Exit, Failure};
-use crate::files;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// A lease outlives its command by as much, so that the command's end is what ends it.
@@ -160,7 +160,7 @@ impl Run {
             holder: self.holder.clone(),
             purpose: None,
         };
-        tell::tell(state, &begin).await.map_err(tell::failure)?;
+        client::send(state, &begin).await.map_err(client::failure)?;
         let variables = variables(state, &self.environment).await?;
         let output = if self.is_for_programs() {
             Output::Aside
@@ -172,10 +172,10 @@ impl Run {
             environment,
             case: case.name.clone(),
         };
-        let during = match tell::tell(state, &end).await {
+        let during = match client::send(state, &end).await {
             Ok(taken) => super::report(&taken),
             Err(error) => {
-                let error = tell::failure(error);
+                let error = client::failure(error);
                 output::note(&format!(
                     "note: what happened meanwhile is not known: {}",
                     error.message()
@@ -201,7 +201,9 @@ impl Run {
         stop: &CancellationToken,
     ) -> Result<Option<EnvironmentStatus>, Failure> {
         // An edit from just now counts; without a controller there is no lease, so there it is said at once.
-        tell::tell(state, &Command::Sync).await.map_err(tell::failure)?;
+        client::send(state, &Command::Sync)
+            .await
+            .map_err(client::failure)?;
         let names = [self.environment.clone()];
         tokio::select! {
             ready = until(state, Some(&names), Goal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
@@ -232,7 +234,7 @@ impl Run {
             return Ok(vec![Ok(case)]);
         }
         let (there, named) = (state.clone(), status.spec_path.clone());
-        let (file, tests) = files::read(move || {
+        let (file, tests) = blocking_io::read(move || {
             let specs = status::controller(&there)?.map(|controller| controller.specs);
             let path = PathBuf::from(specs.unwrap_or_default()).join(named);
             tests(&path).map(|tests| (path, tests))
@@ -264,7 +266,7 @@ impl Run {
                 let ran = report
                     .suites
                     .iter()
-                    .filter(|suite| suite.result != Verdict::Skipped);
+                    .filter(|suite| suite.result != SuiteResult::Skipped);
                 output::data(&output::lines(ran.map(|suite| suite.name.as_str())))
             }
             Some(Format::Table | Format::Wide) | None => output::data(&report.told()),
@@ -274,7 +276,7 @@ impl Run {
     /// The error without the secrets that tests may have written.
     async fn told(&self, state: &StateDir, error: StructuredError) -> StructuredError {
         let (there, env) = (state.clone(), self.environment.clone());
-        let read = files::read(move || Ok(logs::secrets(&there, &env))).await;
+        let read = blocking_io::read(move || Ok(logs::secrets(&there, &env))).await;
         let secrets: Secrets = read.unwrap_or_default();
         let shown = |tail: Option<String>| secrets.redacted(&tail.unwrap_or_default());
         let (out, err) = (shown(error.stdout_tail.clone()), shown(error.stderr_tail.clone()));
@@ -303,7 +305,7 @@ fn tests(path: &Path) -> Result<Tests, Failure> {
 /// What tests are told: where everything is, as in `environments/ENV.env`, and the environment's name.
 async fn variables(state: &StateDir, env: &str) -> Result<BTreeMap<String, String>, Failure> {
     let path = state.environments().join(format!("{env}.env"));
-    let text = files::read(move || match std::fs::read_to_string(&path) {
+    let text = blocking_io::read(move || match std::fs::read_to_string(&path) {
         Ok(text) => Ok(text),
         // An environment without ports has none.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),

@@ -108,7 +108,7 @@ mod tests {
         );
         let read = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
         read.spec
-            .unwrap_or_else(|| panic!("{:?}", read.complaints))
+            .unwrap_or_else(|| panic!("{:?}", read.diagnostics))
             .tests
             .unwrap()
     }

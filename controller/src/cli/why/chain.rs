@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use argus_crds::error::{Code, Remedy, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, ServiceState, ServiceStatus, WaitingOn};
-use argus_reconciler::state::StateDir;
+use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::ending::{self, Ending};
-use crate::cli::{get, kept, output};
+use crate::cli::failure::{self, RunSummary};
+use crate::cli::{evidence_store, get, output};
 
 /// One link of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -23,7 +23,7 @@ pub(super) struct Link {
     /// What is so.
     pub(super) what: String,
     /// Why: what the next link says; null where nothing more is known.
-    pub(super) because: Option<String>,
+    pub(super) cause: Option<String>,
     /// Since when or when (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<String>,
@@ -41,10 +41,10 @@ pub(super) struct Link {
     pub(super) evidence: Option<String>,
     /// How the run ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<RunSummary>,
     /// How the runs before it ended, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) before: Vec<Ending>,
+    pub(super) before: Vec<RunSummary>,
 }
 
 /// The sorts of links, in the order in which they follow each other.
@@ -157,7 +157,7 @@ fn joined(mut chain: Chain) -> Chain {
     };
     let reasons: Vec<_> = chain.links.windows(2).map(next).collect();
     for (link, because) in chain.links.iter_mut().zip(reasons) {
-        link.because = because;
+        link.cause = because;
     }
     chain
 }
@@ -167,7 +167,7 @@ fn link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> Link {
         kind,
         service: row.map(|row| row.name.clone()),
         what,
-        because: None,
+        cause: None,
         at: None,
         until: None,
         code: None,
@@ -228,12 +228,12 @@ fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, ch
     if !is_good(row) {
         chain.remedies.clone_from(&error.remedies);
     }
-    let mut endings = ending::told(error);
+    let mut endings = failure::told(error);
     let Some(last) = endings.pop() else {
         return;
     };
     endings.reverse();
-    let mut what = format!("run {}: {}", last.incarnation, last.words());
+    let mut what = format!("run {}: {}", last.run, last.words());
     let asked = last.questions.iter();
     for more in last
         .memory()
@@ -252,11 +252,11 @@ fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, ch
     chain.links.push(evidence(state, &status.environment, row, &last));
 }
 
-fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &Ending) -> Link {
-    let place = state.incarnation(env, &row.name, last.incarnation);
+fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> Link {
+    let place = state.run(env, &row.name, last.run);
     let words = |stream: &str, line: &str| format!("its last line on {stream}: {line}");
     let told = last.last_line.as_ref().map(|line| words("stderr", line));
-    match kept::one(state, env, &row.name, last.incarnation) {
+    match evidence_store::one(state, env, &row.name, last.run) {
         Ok(Some(kept)) => {
             let last = |stderr| {
                 let lines = kept.lines(stderr).ok()?;
@@ -280,7 +280,7 @@ fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &Ending) -> 
             }
         }
         Ok(None) => {
-            let what = told.unwrap_or_else(|| format!("nothing is kept of run {}", last.incarnation));
+            let what = told.unwrap_or_else(|| format!("nothing is kept of run {}", last.run));
             link(Kind::Evidence, Some(row), what)
         }
         // Another user's: it is there, and what may be read of it is in the status.

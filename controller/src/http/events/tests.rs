@@ -3,16 +3,16 @@
 use argus_crds::error::Code;
 
 use super::*;
-use crate::metrics::Traffic;
-use crate::surface::tests::{full_of_errors, whole};
+use crate::client::tests::{full_of_errors, whole};
+use crate::metrics::HttpMetrics;
 
 /// A client of a controller whose statuses are in `shown`.
-fn client(shown: &watch::Sender<Arc<Shown>>, kind: &str) -> Client {
+fn client(shown: &watch::Sender<Arc<StatusDocuments>>, kind: &str) -> Client {
     let dir = tempfile::tempdir().unwrap();
     let feed = Feed::of_files(dir.path().join("journal.jsonl"));
-    let asked = Asked {
+    let asked = EventsQuery {
         kind: Some(kind.to_owned()),
-        ..Asked::default()
+        ..EventsQuery::default()
     };
     Client {
         wanted: wanted(&asked).unwrap(),
@@ -23,7 +23,7 @@ fn client(shown: &watch::Sender<Arc<Shown>>, kind: &str) -> Client {
         known: Arc::default(),
         fresh: true,
         trust: Trust::Nobody,
-        _listening: Traffic::default().listening(),
+        _listening: HttpMetrics::default().listening(),
     }
 }
 
@@ -39,8 +39,8 @@ async fn heard(
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-fn shown(status: EnvironmentStatus) -> Arc<Shown> {
-    let mut shown = Shown::default();
+fn shown(status: EnvironmentStatus) -> Arc<StatusDocuments> {
+    let mut shown = StatusDocuments::default();
     shown.environments.insert(status.environment.clone(), status);
     Arc::new(shown)
 }
@@ -74,7 +74,7 @@ async fn a_new_error_is_told_once_and_one_that_is_told_again_in_other_words_is_n
 
 #[tokio::test]
 async fn what_is_wrong_with_the_controller_is_told_to_who_did_not_choose_an_environment() {
-    let mut shown = Shown::default();
+    let mut shown = StatusDocuments::default();
     shown.controller.errors = full_of_errors().errors;
     let sender = watch::Sender::new(Arc::new(shown));
     let mut everything = client(&sender, "problem");

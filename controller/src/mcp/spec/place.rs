@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use argus_crds::error::Reason;
 
-use crate::cli::reading;
+use crate::cli::spec_files;
+use crate::client::ControllerClient;
 use crate::exit::Failure;
-use crate::surface::Surface;
 
 /// What names of spec files end with.
 const ENDS: [&str; 2] = [".e2e.yaml", ".e2e.yml"];
@@ -27,7 +27,7 @@ pub(super) fn held(specs: &Path, told: Option<&str>) -> Option<PathBuf> {
 
 /// Why the file cannot be written there: another one holds the environment, or it holds another environment.
 pub(super) fn taken_by_another(
-    surface: &Surface,
+    surface: &ControllerClient,
     env: &str,
     path: &Path,
     holder: Option<&Path>,
@@ -38,7 +38,9 @@ pub(super) fn taken_by_another(
             "environment `{env}` stands in `{holder}` already: leave out `name`, or choose another `isolation.namespace`"
         ));
     }
-    let there = path.exists().then(|| reading::file(surface.settings(), path))?;
+    let there = path
+        .exists()
+        .then(|| spec_files::file(surface.settings(), path))?;
     let written = there.desired.map(|desired| desired.env.to_string());
     // A file that is broken just now still holds what it held.
     let holds = || {

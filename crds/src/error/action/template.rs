@@ -5,9 +5,9 @@ use super::ActionId;
 /// What an action is and what it is called with; `{env}` and `{service}` are filled in.
 pub(super) struct Template {
     /// What is to be done, which may be a person's work.
-    pub(super) does: &'static str,
+    pub(super) action: &'static str,
     /// What the calls then show, where they are not the whole of it.
-    pub(super) shows: &'static str,
+    pub(super) then_verify: &'static str,
     pub(super) command: &'static str,
     pub(super) tool: &'static str,
     pub(super) arguments: Arguments,
@@ -28,11 +28,11 @@ const fn call(
     tool: &'static str,
     arguments: Arguments,
 ) -> Template {
-    work(does, "", command, tool, arguments)
+    manual(does, "", command, tool, arguments)
 }
 
 /// Work outside of Argus, as on a file; the calls show how it is with it.
-const fn work(
+const fn manual(
     does: &'static str,
     shows: &'static str,
     command: &'static str,
@@ -40,8 +40,8 @@ const fn work(
     arguments: Arguments,
 ) -> Template {
     Template {
-        does,
-        shows,
+        action: does,
+        then_verify: shows,
         command,
         tool,
         arguments,
@@ -50,7 +50,7 @@ const fn work(
 
 /// Work on the file.
 const fn edit(does: &'static str) -> Template {
-    work(
+    manual(
         does,
         "whether the file is right",
         "argus validate",
@@ -60,8 +60,8 @@ const fn edit(does: &'static str) -> Template {
 }
 
 /// Work on the machine.
-const fn mend(does: &'static str, shows: &'static str) -> Template {
-    work(does, shows, "argus preflight", "argus_preflight_check", &[])
+const fn host_fix(does: &'static str, shows: &'static str) -> Template {
+    manual(does, shows, "argus preflight", "argus_preflight_check", &[])
 }
 
 impl ActionId {
@@ -71,7 +71,7 @@ impl ActionId {
     )]
     pub(super) const fn template(self) -> Template {
         match self {
-            Self::StartEngine => mend(
+            Self::StartEngine => host_fix(
                 "start or restart the Docker engine, as with `systemctl restart docker`",
                 "whether it answers",
             ),
@@ -98,7 +98,7 @@ impl ActionId {
                 "argus_logs",
                 SERVICE,
             ),
-            Self::FixContainer => work(
+            Self::FixContainer => manual(
                 "mend what the container runs; a new image or revision is taken up by itself",
                 "what failed",
                 "argus evidence {env} {service}",
@@ -144,8 +144,8 @@ impl ActionId {
             Self::AllowInPolicy => edit(
                 "take it out of the file; only for a mount from outside its folder there is `argus run --allow-mount FOLDER`",
             ),
-            Self::InstallPrerequisite => mend("install what is missing", "whether it is there"),
-            Self::UpgradeEngine => mend("upgrade the Docker engine", "which API it speaks"),
+            Self::InstallPrerequisite => host_fix("install what is missing", "whether it is there"),
+            Self::UpgradeEngine => host_fix("upgrade the Docker engine", "which API it speaks"),
             Self::FixImage => edit("mend the name or the tag of the image"),
             Self::PullImage => call("try to pull again", "argus retry {env}", "argus_retry", ENV),
             Self::LogIn => call(
@@ -157,7 +157,7 @@ impl ActionId {
             Self::FixBuild => {
                 edit("mend the Dockerfile or its context; the end of the build's output is in `details`")
             }
-            Self::RemoveRival => work(
+            Self::RemoveRival => manual(
                 "remove or rename what is in the way",
                 "what that is",
                 "argus describe {env}",
@@ -177,14 +177,14 @@ impl ActionId {
                 ENV,
             ),
             Self::Resume => call("let it go on", "argus resume {env}", "argus_resume", ENV),
-            Self::StopOtherController => work(
+            Self::StopOtherController => manual(
                 "stop the other controller, or give this one a state directory or a namespace of its own",
                 "who it is",
                 "argus describe {env}",
                 "argus_status",
                 ENV,
             ),
-            Self::FixStateDirectory => mend(
+            Self::FixStateDirectory => host_fix(
                 "make the state directory writable and give it space",
                 "whether it is so",
             ),

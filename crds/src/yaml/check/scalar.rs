@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Check, name, unknown};
-use crate::complaint::{Complaint, Place};
+use crate::diagnostic::{Diagnostic, Location};
 use crate::quantity::{ByteSize, CpuCount, HumanDuration};
 use crate::yaml::tree::{is_null, shown};
 
@@ -15,12 +15,12 @@ impl Check<'_> {
         types: &[&str],
         value: (&str, bool),
         path: &str,
-        place: Place,
+        place: Location,
     ) {
         let (text, plain) = value;
-        let refuse = |message: String, hint: Option<String>| Complaint {
+        let refuse = |message: String, hint: Option<String>| Diagnostic {
             hint,
-            ..Complaint::error(path, message).at(place)
+            ..Diagnostic::error(path, message).at(place)
         };
         let (name, quoted) = (
             name(path),
@@ -32,10 +32,10 @@ impl Check<'_> {
         );
         if plain && is_null(text) {
             let complaint = if types.contains(&"null") {
-                Complaint::warning(path, format!("`{name}` has no value and becomes the empty text"))
+                Diagnostic::warning(path, format!("`{name}` has no value and becomes the empty text"))
                     .hint("write `\"\"` for the empty text")
             } else {
-                Complaint::error(path, format!("`{name}` has no value")).hint("give it one or remove it")
+                Diagnostic::error(path, format!("`{name}` has no value")).hint("give it one or remove it")
             };
             return self.to.add(complaint.at(place));
         }

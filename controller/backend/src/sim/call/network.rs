@@ -2,23 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use argus_core::connectivity::{Aim, Seen, Trouble};
+use argus_core::connectivity::{LinkError, Target, TargetResult};
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
-use argus_core::memory::expectation::is_up;
 use argus_core::observed::{Attachment, Container, ContainerState, Network, ObjectId, Volume};
-use argus_core::outcome::{ActError, Done};
-use argus_core::plan::Act;
+use argus_core::outcome::{ActionError, Done};
+use argus_core::plan::Action;
+use argus_core::state::expectation::is_up;
 
-use super::Came;
+use super::CallResult;
 use crate::sim::model::Model;
 
 impl Model {
     /// A name is known to whoever is on a network with a running container of that name or alias; what runs takes connections.
-    pub(crate) fn look_from(&self, source: &ContainerId, aims: &[Aim]) -> Result<Vec<Seen>, ActError> {
-        let source = &self.containers.get(source).ok_or(ActError::Gone)?.container;
+    pub(crate) fn check_links(
+        &self,
+        source: &ContainerId,
+        aims: &[Target],
+    ) -> Result<Vec<TargetResult>, ActionError> {
+        let source = &self.containers.get(source).ok_or(ActionError::Gone)?.container;
         if source.state != ContainerState::Running {
-            return Err(ActError::Rejected("the source does not run".to_owned()));
+            return Err(ActionError::Rejected("the source does not run".to_owned()));
         }
         let known = |host: &str| {
             self.containers().any(|other| {
@@ -30,35 +34,35 @@ impl Model {
                 other.state == ContainerState::Running && other.networks.iter().any(shares)
             })
         };
-        let seen = |aim: &Aim| Seen {
+        let seen = |aim: &Target| TargetResult {
             addresses: Vec::new(),
-            trouble: (!known(&aim.host)).then(|| Trouble::NoSuchName("no such name".to_owned())),
+            error: (!known(&aim.host)).then(|| LinkError::NoSuchName("no such name".to_owned())),
         };
         Ok(aims.iter().map(seen).collect())
     }
 
     pub(super) fn connect(
         &mut self,
-        act: &Act,
+        act: &Action,
         network: &NetworkId,
         container: &ContainerId,
         aliases: &[String],
-    ) -> Came {
-        let gone = || ActError::NetworkGone(format!("network {network} not found"));
+    ) -> CallResult {
+        let gone = || ActionError::NetworkGone(format!("network {network} not found"));
         let name = self
             .networks
             .get(network)
             .map(|network| network.name.clone())
             .ok_or_else(gone)?;
         self.own(act, container)?;
-        let kept = self.containers.get_mut(container).ok_or(ActError::Gone)?;
+        let kept = self.containers.get_mut(container).ok_or(ActionError::Gone)?;
         if let Some(at) = kept.container.networks.get(&name) {
             let same = at.network.as_ref() == Some(network)
                 && aliases.iter().all(|alias| at.aliases.contains(alias));
             return if same {
                 Ok(Done::Ok)
             } else {
-                Err(ActError::Rejected(
+                Err(ActionError::Rejected(
                     "it is attached already, under other names".to_owned(),
                 ))
             };
@@ -73,7 +77,7 @@ impl Model {
         Ok(Done::Ok)
     }
 
-    pub(super) fn disconnect(&mut self, act: &Act, network: &str, container: &str) -> Came {
+    pub(super) fn disconnect(&mut self, act: &Action, network: &str, container: &str) -> CallResult {
         let same = |held: &&Container| held.id.as_str() == container || held.name == container;
         let Some(id) = self.containers().find(same).map(|held| held.id.clone()) else {
             return Ok(Done::Ok);
@@ -87,7 +91,11 @@ impl Model {
         Ok(Done::Ok)
     }
 
-    pub(super) fn create_network(&mut self, name: &ResourceName, labels: &BTreeMap<String, String>) -> Came {
+    pub(super) fn create_network(
+        &mut self,
+        name: &ResourceName,
+        labels: &BTreeMap<String, String>,
+    ) -> CallResult {
         if let Some(held) = self
             .networks
             .values()
@@ -97,13 +105,13 @@ impl Model {
             return if held.owner().is_some() && [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
                 Ok(Done::Network(held.id.clone()))
             } else {
-                Err(ActError::NameTaken {
+                Err(ActionError::NameTaken {
                     holder: format!("`{name}`"),
                 })
             };
         }
-        let id =
-            NetworkId::new(format!("n{}", self.fresh())).map_err(|bad| ActError::Unknown(bad.to_string()))?;
+        let id = NetworkId::new(format!("n{}", self.fresh()))
+            .map_err(|bad| ActionError::Unknown(bad.to_string()))?;
         let network = Network {
             id: id.clone(),
             name: name.to_string(),
@@ -115,13 +123,13 @@ impl Model {
         Ok(Done::Network(id))
     }
 
-    pub(super) fn remove_network(&mut self, act: &Act, id: &NetworkId) -> Came {
+    pub(super) fn remove_network(&mut self, act: &Action, id: &NetworkId) -> CallResult {
         self.trespass(act, &ObjectId::Network(id.clone()));
         let Some(network) = self.networks.get(id) else {
             return Ok(Done::Ok);
         };
         if network.owner().is_none() {
-            return Err(ActError::NotOurs(format!("network `{}`", network.name)));
+            return Err(ActionError::NotOurs(format!("network `{}`", network.name)));
         }
         let running = |id: &&ContainerId| {
             self.containers
@@ -129,20 +137,24 @@ impl Model {
                 .is_some_and(|kept| is_up(kept.container.state))
         };
         if let Some(used) = self.attached(id).find(running) {
-            return Err(ActError::NetworkInUse(format!("container {used} is attached")));
+            return Err(ActionError::NetworkInUse(format!("container {used} is attached")));
         }
         self.networks.remove(id);
         self.changed(&ObjectId::Network(id.clone()));
         Ok(Done::Ok)
     }
 
-    pub(super) fn create_volume(&mut self, name: &ResourceName, labels: &BTreeMap<String, String>) -> Came {
+    pub(super) fn create_volume(
+        &mut self,
+        name: &ResourceName,
+        labels: &BTreeMap<String, String>,
+    ) -> CallResult {
         if let Some(held) = self.volumes.get(name.as_str()) {
             let same = |key: &str| held.labels.get(key) == labels.get(key);
             return if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
                 Ok(Done::Ok)
             } else {
-                Err(ActError::NameTaken {
+                Err(ActionError::NameTaken {
                     holder: format!("`{name}`"),
                 })
             };
@@ -158,13 +170,13 @@ impl Model {
         Ok(Done::Ok)
     }
 
-    pub(super) fn remove_volume(&mut self, act: &Act, name: &ResourceName) -> Came {
+    pub(super) fn remove_volume(&mut self, act: &Action, name: &ResourceName) -> CallResult {
         let id = ObjectId::Volume(name.to_string());
         self.trespass(act, &id);
         match self.volumes.get(name.as_str()) {
             None => return Ok(Done::Ok),
             Some(held) if Owner::read(&held.labels).is_none() => {
-                return Err(ActError::NotOurs(format!("volume `{name}`")));
+                return Err(ActionError::NotOurs(format!("volume `{name}`")));
             }
             Some(_) => {}
         }

@@ -1,11 +1,11 @@
 //! Whether a container is on its network, by the network's id and under all its names.
 
-use super::Look;
-use crate::memory::expectation::is_up;
+use super::ServicePlanner;
 use crate::observed::Container;
-use crate::plan::{Act, Cause, Decision, WaitingOn, network};
+use crate::plan::{Action, Cause, Decision, WaitingOn, network};
+use crate::state::expectation::is_up;
 
-pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
+pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     let desired = &look.accepted.desired;
     let Some(network) = network::of(look.input, desired) else {
         return Decision::Wait(WaitingOn::Network);
@@ -19,7 +19,7 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
         )
     };
     let detach = |what: &str| {
-        let act = Act::DisconnectNetwork {
+        let act = Action::DisconnectNetwork {
             network: network.name.clone(),
             container: container.id.to_string(),
         };
@@ -29,10 +29,10 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
         // The engine files an attachment of what does not run under the words it was asked with, and finds it no more.
         None if !is_up(container.state) => {
             let (id, name) = (container.id.clone(), container.name.clone());
-            Decision::Do(Act::RemoveContainer { id, name }, drift("not on its network"))
+            Decision::Do(Action::RemoveContainer { id, name }, drift("not on its network"))
         }
         None => Decision::Do(
-            Act::ConnectNetwork {
+            Action::ConnectNetwork {
                 network: network.id.clone(),
                 container: container.id.clone(),
                 aliases: look.spec.aliases.clone(),
@@ -46,22 +46,22 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
             } else {
                 let (id, name) = (container.id.clone(), container.name.clone());
                 Decision::Do(
-                    Act::RemoveContainer { id, name },
+                    Action::RemoveContainer { id, name },
                     drift("its network was replaced"),
                 )
             }
         }
         Some(at) => {
-            let known = container.facts.is_some() && !at.aliases.is_empty();
+            let known = container.inspect.is_some() && !at.aliases.is_empty();
             let lacks = look.spec.aliases.iter().any(|alias| !at.aliases.contains(alias));
             if known && lacks && is_up(container.state) {
                 detach("a DNS alias is missing")
             } else if is_suspected(look, container) {
-                let act = Act::DisconnectNetwork {
+                let act = Action::DisconnectNetwork {
                     network: network.name.clone(),
                     container: container.id.to_string(),
                 };
-                Decision::Do(act, Cause::Unreached)
+                Decision::Do(act, Cause::Unreachable)
             } else {
                 Decision::Settled
             }
@@ -72,14 +72,14 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
 /// All is as it shall be in the engine's book, and yet a look showed that it is the likeliest to be out of reach.
 ///
 /// To attach it anew breaks what goes through it: never while a test runs or somebody holds it, and once for each look.
-fn is_suspected(look: &Look<'_>, container: &Container) -> bool {
+fn is_suspected(look: &ServicePlanner<'_>, container: &Container) -> bool {
     let (input, name) = (look.input, &look.service.name);
-    let left_alone = input.orders.lease(input.env, input.now).is_some()
-        || input.orders.hold(input.env, name, input.now).is_some()
+    let left_alone = input.requests.lease(input.env, input.now).is_some()
+        || input.requests.hold(input.env, name, input.now).is_some()
         || look.accepted.desired.hold;
     let Some(seen) = input.links.filter(|seen| seen.is_current && !left_alone) else {
         return false;
     };
-    let run = |name| seen.signature.runs.get(name).map(|(id, _)| id);
-    input.memory.next_to_reattach(seen) == Some(&container.id) && run(name) == Some(&container.id)
+    let run = |name| seen.key.runs.get(name).map(|(id, _)| id);
+    input.state.next_to_reattach(seen) == Some(&container.id) && run(name) == Some(&container.id)
 }

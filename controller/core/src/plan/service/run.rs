@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::Look;
+use super::ServicePlanner;
 use crate::desired::ProbeKind;
-use crate::diagnose::Ending;
-use crate::memory::restart::{self, Verdict as Restart};
-use crate::memory::{Death, ServiceMemory};
+use crate::diagnose::FailureCause;
 use crate::observed::{Container, ContainerState};
-use crate::plan::{Act, Cause, Decision, WaitingOn, moved, ready};
-use crate::probe::Verdict;
+use crate::plan::{Action, Cause, Decision, WaitingOn, port_references, ready};
+use crate::probe::ProbeStatus;
+use crate::state::restart::{self, RestartDecision as Restart};
+use crate::state::{FailedRun, ServiceHistory};
 
 /// What a person stopped or paused is left so for this long.
-const BY_HAND_GRACE: Duration = Duration::from_secs(10);
+const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
 
-pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
+pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     match container.state {
         ContainerState::Created => again(look, container),
         ContainerState::Running | ContainerState::Restarting => match running(look, container) {
@@ -28,10 +28,10 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
         ContainerState::Paused => match by_hand(look) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(
-                Act::UnpauseContainer {
+                Action::UnpauseContainer {
                     id: container.id.clone(),
                 },
-                Cause::ByHand,
+                Cause::StoppedExternally,
             ),
         },
         ContainerState::Exited => ended(look, container),
@@ -40,38 +40,40 @@ pub(super) fn check(look: &Look<'_>, container: &Container) -> Decision {
 }
 
 /// The newest failure, as long as what it left was not taken and can be.
-pub(super) fn evidence(look: &Look<'_>) -> Option<Act> {
-    let last = kept(look)?.deaths.last()?;
+pub(super) fn evidence(look: &ServicePlanner<'_>) -> Option<Action> {
+    let last = kept(look)?.failures.last()?;
     let container = look.input.observed.containers.get(&last.container)?;
     let port = match look.service.probe.as_ref().map(|probe| &probe.kind) {
         Some(ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }) => Some(*port),
         Some(ProbeKind::Exec { .. } | ProbeKind::Docker) | None => None,
     };
-    (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| Act::KeepEvidence {
-        id: last.container.clone(),
-        number: last.number,
-        since: last.started_at,
-        exit_code: (last.ending != Ending::Unhealthy).then_some(last.exit_code),
-        port: port.filter(|_| last.ending == Ending::Unhealthy),
-        probe_said: last.probe_said.clone(),
+    (last.evidence.is_none() && container.state != ContainerState::Removing).then(|| {
+        Action::CollectEvidence {
+            id: last.container.clone(),
+            number: last.number,
+            since: last.started_at,
+            exit_code: (last.cause != FailureCause::Unhealthy).then_some(last.exit_code),
+            port: port.filter(|_| last.cause == FailureCause::Unhealthy),
+            probe_said: last.probe_output.clone(),
+        }
     })
 }
 
 /// What the restart policy says of the newest failure, if no run followed it: why a run may follow now, or what it
 /// waits for.
-pub(super) fn may_follow(look: &Look<'_>) -> Result<Option<Cause>, WaitingOn> {
+pub(super) fn may_follow(look: &ServicePlanner<'_>) -> Result<Option<Cause>, WaitingOn> {
     let Some(kept) = kept(look) else { return Ok(None) };
-    let of_another = |last: &Death| last.hash.as_ref().is_some_and(|hash| hash != look.hash);
+    let of_another = |last: &FailedRun| last.hash.as_ref().is_some_and(|hash| hash != look.hash);
     if kept
-        .deaths
+        .failures
         .last()
-        .is_none_or(|last| last.answered || last.superseded || of_another(last))
+        .is_none_or(|last| last.followed_by_run || last.image_replaced || of_another(last))
     {
         return Ok(None);
     }
     // What was seen in the future was seen before the clock was set back: nobody knows how long ago that is.
     let lies_ahead = kept
-        .deaths
+        .failures
         .last()
         .is_some_and(|last| last.seen() > look.input.now);
     match verdict(look, kept) {
@@ -87,31 +89,36 @@ pub(super) fn may_follow(look: &Look<'_>) -> Result<Option<Cause>, WaitingOn> {
     }
 }
 
-fn verdict(look: &Look<'_>, kept: &ServiceMemory) -> Restart {
+fn verdict(look: &ServicePlanner<'_>, kept: &ServiceHistory) -> Restart {
     let policy = &look.accepted.desired.restart;
-    restart::verdict(policy, &kept.deaths, look.input.outages, &kept.flips)
+    restart::decide(
+        policy,
+        &kept.failures,
+        look.input.outages,
+        &kept.health_transitions,
+    )
 }
 
-fn running(look: &Look<'_>, container: &Container) -> Decision {
+fn running(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     if look.service.one_shot {
         return Decision::Wait(WaitingOn::Completion);
     }
     let (health, outages) = (look.input.health, look.input.outages);
-    match ready::verdict(look.service.probe.as_ref(), container, health, outages) {
-        None | Some(Verdict::Healthy) => Decision::Settled,
-        Some(Verdict::Starting) if ready::is_never_asked(look.service.probe.as_ref(), container) => {
+    match ready::probe_status(look.service.probe.as_ref(), container, health, outages) {
+        None | Some(ProbeStatus::Healthy) => Decision::Settled,
+        Some(ProbeStatus::Starting) if ready::is_never_probed(look.service.probe.as_ref(), container) => {
             Decision::Wait(WaitingOn::NoHealthcheck)
         }
-        Some(Verdict::Starting) => Decision::Wait(WaitingOn::Probe),
-        Some(Verdict::Unhealthy) => unhealthy(look, container),
+        Some(ProbeStatus::Starting) => Decision::Wait(WaitingOn::Probe),
+        Some(ProbeStatus::Unhealthy) => unhealthy(look, container),
     }
 }
 
 /// A probe that failed past its retries is a failure like any other: within the budget it costs a restart.
-fn unhealthy(look: &Look<'_>, container: &Container) -> Decision {
+fn unhealthy(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     if is_superseded(look, container) {
         let (id, grace) = (container.id.clone(), look.service.stop_grace);
-        return Decision::Do(Act::StopContainer { id, grace }, Cause::ImageChanged);
+        return Decision::Do(Action::StopContainer { id, grace }, Cause::ImageChanged);
     }
     let attempt = match may_follow(look) {
         Ok(Some(Cause::Restart { attempt })) => attempt,
@@ -124,15 +131,15 @@ fn unhealthy(look: &Look<'_>, container: &Container) -> Decision {
         }
         Err(wait) => return Decision::Wait(wait),
     };
-    let act = Act::StopContainer {
+    let act = Action::StopContainer {
         id: container.id.clone(),
         grace: look.service.stop_grace,
     };
     Decision::Do(act, Cause::Unhealthy { attempt })
 }
 
-fn ended(look: &Look<'_>, container: &Container) -> Decision {
-    let Some(facts) = &container.facts else {
+fn ended(look: &ServicePlanner<'_>, container: &Container) -> Decision {
+    let Some(facts) = &container.inspect else {
         return Decision::Wait(WaitingOn::InFlight {
             verb: "inspect".to_owned(),
         });
@@ -150,7 +157,7 @@ fn ended(look: &Look<'_>, container: &Container) -> Decision {
         }
         return match by_hand(look) {
             Err(wait) => Decision::Wait(wait),
-            Ok(()) => start(look, container, Cause::ByHand),
+            Ok(()) => start(look, container, Cause::StoppedExternally),
         };
     }
     again(look, container)
@@ -158,7 +165,7 @@ fn ended(look: &Look<'_>, container: &Container) -> Decision {
 
 /// A first run, or another one: the container is started (again), and from the second failure in a row on it is made
 /// anew, because what it wrote into itself may be what ends it.
-fn again(look: &Look<'_>, container: &Container) -> Decision {
+fn again(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     if container.state == ContainerState::Exited && is_superseded(look, container) {
         return super::remove(container, Cause::ImageChanged);
     }
@@ -177,28 +184,28 @@ fn again(look: &Look<'_>, container: &Container) -> Decision {
 }
 
 /// It was given up, and what is made from its image's name now is another try.
-fn is_superseded(look: &Look<'_>, container: &Container) -> bool {
-    let last = kept(look).and_then(|kept| kept.deaths.last());
-    last.is_some_and(|last| last.superseded && !last.answered && last.container == container.id)
+fn is_superseded(look: &ServicePlanner<'_>, container: &Container) -> bool {
+    let last = kept(look).and_then(|kept| kept.failures.last());
+    last.is_some_and(|last| last.image_replaced && !last.followed_by_run && last.container == container.id)
 }
 
-fn may_start(look: &Look<'_>) -> Result<(), WaitingOn> {
-    ready::may_start(look.input, look.service).and_then(|()| look.may_bind())
+fn may_start(look: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
+    ready::check_start(look.input, look.service).and_then(|()| look.check_binding())
 }
 
 /// Its file, as long as nobody knows that it was put there.
-fn misplaced(look: &Look<'_>, container: &Container) -> Option<Act> {
+fn misplaced(look: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
     let (desired, ports) = (&look.accepted.desired, &look.input.ports.ports);
-    let file = moved::file(look.service.file.as_ref()?, desired, look.service, ports);
-    let placed = kept(look).and_then(|kept| kept.placed.as_ref());
+    let file = port_references::file(look.service.file.as_ref()?, desired, look.service, ports);
+    let placed = kept(look).and_then(|kept| kept.copied_files.as_ref());
     let there = placed.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
-    (!there).then(|| Act::PlaceFile {
+    (!there).then(|| Action::CopyFile {
         id: container.id.clone(),
         file: file.into_owned(),
     })
 }
 
-fn start(look: &Look<'_>, container: &Container, cause: Cause) -> Decision {
+fn start(look: &ServicePlanner<'_>, container: &Container, cause: Cause) -> Decision {
     if let Err(wait) = may_start(look) {
         return Decision::Wait(wait);
     }
@@ -209,32 +216,34 @@ fn start(look: &Look<'_>, container: &Container, cause: Cause) -> Decision {
     // A refused port that is still assigned was seen free since.
     let refused = look
         .input
-        .memory
-        .failures
+        .state
+        .action_failures
         .get(&look.subject)
-        .is_some_and(|failure| matches!(failure.error, crate::outcome::ActError::PortTaken(_)));
+        .is_some_and(|failure| matches!(failure.error, crate::outcome::ActionError::PortTaken(_)));
     let cause = match cause {
         Cause::Ready if refused => Cause::PortFree,
         Cause::Ready => look.input.cause(&look.subject, Cause::Ready),
         other => other,
     };
     Decision::Do(
-        Act::StartContainer {
+        Action::StartContainer {
             id: container.id.clone(),
         },
         cause,
     )
 }
 
-fn kept<'a>(look: &'a Look<'_>) -> Option<&'a ServiceMemory> {
+fn kept<'a>(look: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
     look.input.kept()?.services.get(&look.service.name)
 }
 
-fn by_hand(look: &Look<'_>) -> Result<(), WaitingOn> {
-    let since = kept(look).and_then(|kept| kept.by_hand).unwrap_or(look.input.now);
-    let until = since + BY_HAND_GRACE;
+fn by_hand(look: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
+    let since = kept(look)
+        .and_then(|kept| kept.stopped_externally_since)
+        .unwrap_or(look.input.now);
+    let until = since + EXTERNAL_STOP_GRACE;
     if until > look.input.now {
-        Err(WaitingOn::ByHand { until })
+        Err(WaitingOn::StoppedExternally { until })
     } else {
         Ok(())
     }

@@ -3,14 +3,14 @@
 use argus_crds::error::Call;
 use serde_json::{Map, json};
 
-use super::death;
+use super::failed_run;
 use crate::desired::{Probe, ProbeKind, Service};
-use crate::memory::Death;
-use crate::memory::breaker::Breaker;
 use crate::plan::image;
+use crate::state::FailedRun;
+use crate::state::breaker::Breaker;
 
 /// The run that failed, and the probe that said so, where one did.
-pub(super) fn of_run(service: Option<&Service>, death: &Death) -> Vec<Call> {
+pub(super) fn of_run(service: Option<&Service>, death: &FailedRun) -> Vec<Call> {
     let attempt = u32::try_from(death.number).unwrap_or(u32::MAX);
     let run = json!({
         "container": death.container,
@@ -19,10 +19,10 @@ pub(super) fn of_run(service: Option<&Service>, death: &Death) -> Vec<Call> {
     });
     let run = Call::new("run-container", Call::arguments(run))
         .attempt(attempt.max(1))
-        .came_to([death::words(death), death.error.clone()]);
+        .outcome([failed_run::words(death), death.error.clone()]);
     let probe = service.and_then(|service| service.probe.as_ref());
-    let asked = probe.filter(|_| !death.probe_said.is_empty());
-    let asked = asked.map(|probe| of_probe(probe, death.probe_said.last().map_or("", String::as_str)));
+    let asked = probe.filter(|_| !death.probe_output.is_empty());
+    let asked = asked.map(|probe| of_probe(probe, death.probe_output.last().map_or("", String::as_str)));
     [run].into_iter().chain(asked).collect()
 }
 
@@ -46,33 +46,33 @@ pub(super) fn of_probe(probe: &Probe, said: &str) -> Call {
     Call::new("probe", Call::arguments(asked))
         .within(Some(probe.timeout))
         .attempt(probe.retries.max(1))
-        .came_to([said.to_owned()])
+        .outcome([said.to_owned()])
 }
 
 /// An engine that does not answer.
 pub(super) fn of_engine(tries: u32, reason: &str) -> Call {
     Call::new("connect-engine", Map::new())
         .attempt(tries.max(1))
-        .came_to([reason.to_owned()])
+        .outcome([reason.to_owned()])
 }
 
 /// The call that a breaker counted last.
 pub(super) fn of_breaker(breaker: &Breaker) -> Call {
-    let openings = u32::try_from(breaker.openings()).unwrap_or(u32::MAX);
+    let openings = u32::try_from(breaker.times_opened()).unwrap_or(u32::MAX);
     Call::new("call-engine", Map::new())
         .attempt(openings.max(1))
-        .came_to(breaker.last_failure().map(str::to_owned))
+        .outcome(breaker.last_failure().map(str::to_owned))
 }
 
 /// A port that a start was refused.
 pub(super) fn of_port(port: &str, times: u32, held: &str) -> Call {
     Call::new("start-container", Call::arguments(json!({ "port": port })))
         .attempt(times.max(1))
-        .came_to([format!("host port {port} is held by {held}")])
+        .outcome([format!("host port {port} is held by {held}")])
 }
 
 /// A name that a create was refused.
 pub(super) fn of_name(name: &str, holder: &str) -> Call {
     Call::new("create-container", Call::arguments(json!({ "name": name })))
-        .came_to([format!("the name is held by {holder}")])
+        .outcome([format!("the name is held by {holder}")])
 }

@@ -4,16 +4,16 @@ use argus_crds::error::{Code, StructuredError};
 use serde_json::json;
 
 use crate::ident::ServiceName;
-use crate::memory::{ServiceMemory, restart};
+use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 
 use super::Place;
 
 /// Services whose probe changes its mind too often to be believed.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
-    let services = input.memory.services.iter();
-    let error = |(name, memory): (&ServiceName, &ServiceMemory)| {
-        let beyond = restart::flapping(&memory.flips, input.now);
+    let services = input.state.services.iter();
+    let error = |(name, memory): (&ServiceName, &ServiceHistory)| {
+        let beyond = restart::flapping(&memory.health_transitions, input.now);
         let unsteady = input
             .observed
             .containers
@@ -31,12 +31,16 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
         let message = if beyond > 0 {
             format!(
                 "its health check changed its mind {} times lately",
-                memory.flips.len()
+                memory.health_transitions.len()
             )
         } else {
             "more than half of its probes fail although it is healthy in between".to_owned()
         };
-        let flips: Vec<String> = memory.flips.iter().map(ToString::to_string).collect();
+        let flips: Vec<String> = memory
+            .health_transitions
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let place = Place {
             service: Some(name.as_str()),
             ..Place::environment(input)
@@ -50,7 +54,10 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
                 "lower what runs beside it",
             ],
         }));
-        Some(place.finish(error, memory.flips.last().copied().unwrap_or(input.now)))
+        Some(place.finish(
+            error,
+            memory.health_transitions.last().copied().unwrap_or(input.now),
+        ))
     };
     services.filter_map(error).collect()
 }

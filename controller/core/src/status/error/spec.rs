@@ -1,6 +1,6 @@
 //! A refused file as structured errors, one a complaint.
 
-use argus_crds::complaint::Complaint;
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use serde_json::json;
 
@@ -24,9 +24,9 @@ pub(in crate::status) fn of_spec(
         container: None,
         revision: None,
     };
-    let error = |complaint: &Complaint| {
+    let error = |complaint: &Diagnostic| {
         let spot = complaint
-            .place
+            .location
             .map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
         let message = format!("{}{spot}: {}", rejection.spec_path, complaint.message);
         let hint = complaint.hint.as_deref();
@@ -39,14 +39,14 @@ pub(in crate::status) fn of_spec(
         let error = StructuredError::new(code, message).details(json!({
             "specPath": rejection.spec_path,
             "path": complaint.path,
-            "line": complaint.place.map(|spot| spot.line),
-            "column": complaint.place.map(|spot| spot.column),
+            "line": complaint.location.map(|spot| spot.line),
+            "column": complaint.location.map(|spot| spot.column),
             "hint": forbidden.or(hint),
         }));
         place.finish(error, at)
     };
     rejection
-        .complaints
+        .diagnostics
         .iter()
         .filter(|complaint| complaint.is_error())
         .take(MOST)

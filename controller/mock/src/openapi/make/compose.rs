@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Maker, target};
-use crate::openapi::cursor::unescape;
+use crate::openapi::json_pointer::unescape;
 
 /// Schemas that lean on others inside of each other, values between them or not: each needs a part of the stack.
 const MOST_LEANING: usize = 200;
@@ -145,9 +145,12 @@ impl Maker<'_> {
         let mut derived = schemas
             .iter()
             .filter(|(_, candidate)| derives(candidate, pointer));
-        derived
-            .next()
-            .map(|(name, _)| format!("/components/schemas/{}", crate::openapi::cursor::escape(name)))
+        derived.next().map(|(name, _)| {
+            format!(
+                "/components/schemas/{}",
+                crate::openapi::json_pointer::escape(name)
+            )
+        })
     }
 
     /// What is derived from a schema with a discriminator says which one it is.

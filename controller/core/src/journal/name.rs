@@ -1,0 +1,152 @@
+//! What a record is called where events have names: those of the Node tool where it has one.
+
+use argus_crds::error::Code;
+use argus_crds::status::BreakerState;
+
+use super::{Entry, Event, Record};
+use crate::ident::EnvName;
+use crate::plan::Subject;
+
+impl Record {
+    /// Every name that a record can have.
+    pub const NAMES: &'static [&'static str] = &[
+        "intent",
+        "result",
+        "start",
+        "stop",
+        "mode",
+        "phase",
+        "error",
+        "restart_attempt",
+        "restart_success",
+        "restart_exhausted",
+        "port_conflict",
+        "port_reassigned",
+        "circuit_open",
+        "circuit_half_open",
+        "circuit_closed",
+        "orphan_found",
+        "cleanup_start",
+        "cleanup_resource",
+        "cleanup_end",
+        "preflight_start",
+        "preflight_check",
+        "preflight_end",
+        "network_check",
+        "network_verified",
+        "command",
+        "settled",
+        "writable",
+        "resumed",
+    ];
+
+    /// Its name as an event.
+    pub fn name(&self) -> &'static str {
+        match &self.entry {
+            Entry::Intent(_) => "intent",
+            Entry::Result { .. } => "result",
+            Entry::Event(note) => note.name(),
+        }
+    }
+
+    /// The environment it is about; none: it is the controller's.
+    pub fn environment(&self) -> Option<&EnvName> {
+        match &self.entry {
+            Entry::Intent(intent) => intent.environment.as_ref(),
+            Entry::Result { environment, .. } => environment.as_ref(),
+            Entry::Event(note) => note.environment(),
+        }
+    }
+}
+
+impl Event {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Start { .. } => "start",
+            Self::Stop => "stop",
+            Self::Mode { .. } => "mode",
+            Self::Phase { .. } => "phase",
+            Self::Error {
+                code: Code::PortConflict,
+                ..
+            } => "port_conflict",
+            Self::Error { .. } => "error",
+            Self::Restart { .. } => "restart_attempt",
+            Self::Recovered { .. } => "restart_success",
+            Self::RestartsExhausted { .. } => "restart_exhausted",
+            Self::PortMoved { .. } => "port_reassigned",
+            Self::Circuit { to, .. } => match to {
+                BreakerState::Closed => "circuit_closed",
+                BreakerState::Open => "circuit_open",
+                BreakerState::HalfOpen => "circuit_half_open",
+            },
+            Self::OrphanFound { .. } => "orphan_found",
+            Self::OrphanRemoved { .. } => "cleanup_resource",
+            Self::Cleanup { begins: true, .. } => "cleanup_start",
+            Self::Cleanup { begins: false, .. } => "cleanup_end",
+            Self::PreflightStart { .. } => "preflight_start",
+            Self::PreflightCheck { .. } => "preflight_check",
+            Self::PreflightEnd { .. } => "preflight_end",
+            Self::Connectivity { verified: true, .. } => "network_verified",
+            Self::Connectivity { verified: false, .. } => "network_check",
+            Self::Command { .. } => "command",
+            Self::IntentResolved { .. } => "settled",
+            Self::Writable => "writable",
+            Self::Resumed => "resumed",
+        }
+    }
+
+    fn environment(&self) -> Option<&EnvName> {
+        match self {
+            Self::Phase { environment, .. }
+            | Self::Restart { environment, .. }
+            | Self::Recovered { environment, .. }
+            | Self::RestartsExhausted { environment, .. }
+            | Self::PortMoved { environment, .. }
+            | Self::Connectivity { environment, .. } => Some(environment),
+            Self::Error { environment, .. }
+            | Self::Circuit { environment, .. }
+            | Self::Command { environment, .. } => environment.as_ref(),
+            Self::Start { .. }
+            | Self::Stop
+            | Self::Mode { .. }
+            | Self::OrphanFound { .. }
+            | Self::OrphanRemoved { .. }
+            | Self::Cleanup { .. }
+            | Self::PreflightStart { .. }
+            | Self::PreflightCheck { .. }
+            | Self::PreflightEnd { .. }
+            | Self::IntentResolved { .. }
+            | Self::Writable
+            | Self::Resumed => None,
+        }
+    }
+}
+
+/// The environment of a subject, where it names one.
+pub fn environment(subject: &Subject) -> Option<&EnvName> {
+    match subject {
+        Subject::Service { environment, .. }
+        | Subject::Network { environment }
+        | Subject::Volume { environment, .. } => Some(environment),
+        Subject::Image { .. } | Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_name_that_is_given_is_among_the_names() {
+        let source = include_str!("name.rs");
+        let code = source.split("#[cfg(test)]").next().unwrap();
+        let code = code.split_once("];").unwrap().1;
+        let given: BTreeSet<&str> = code.split('"').skip(1).step_by(2).collect();
+        let all: BTreeSet<&str> = Record::NAMES.iter().copied().collect();
+        assert_eq!(given, all);
+        assert_eq!(all.len(), Record::NAMES.len());
+    }
+}

@@ -1,0 +1,251 @@
+//! What became of an act whose controller died before it came back: looked up in what is there.
+
+use serde::{Deserialize, Serialize};
+
+use super::Intent;
+use crate::ident::{ContainerId, NetworkId};
+use crate::observed::{Container, ContainerState, Store};
+use crate::plan::Subject;
+use crate::state::expectation::is_up;
+use crate::time::Timestamp;
+
+/// What was found of an act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum IntentResolution {
+    /// Its effect is there.
+    Done,
+    /// Its effect is not there; the loop does it if it is still right.
+    NotApplied,
+    /// It cannot be seen, and is harmless to repeat; the loop does it if it is still right.
+    Repeat,
+}
+
+/// Looks an intent up in a world that is listed completely; what was found, and by what.
+pub fn resolve_intent(intent: &Intent, at: Timestamp, world: &Store) -> (IntentResolution, String) {
+    let deed = &intent.action;
+    let name = deed.name.as_deref().unwrap_or_default();
+    let container = deed.id.as_deref().and_then(|id| find(world, id));
+    match deed.verb.as_str() {
+        "create-network" => there(network(world, intent, name).map(str::to_owned), "network", name),
+        "create-volume" => there(
+            world.volume(name).map(|volume| volume.name.clone()),
+            "volume",
+            name,
+        ),
+        "create-container" => there(made(world, intent, name), "container", name),
+        "remove-network" => {
+            let id = deed.id.as_deref().and_then(|id| NetworkId::new(id).ok());
+            gone(id.is_some_and(|id| world.network(&id).is_some()), "network", name)
+        }
+        "remove-volume" => gone(world.volume(name).is_some(), "volume", name),
+        "remove-container" => gone(container.is_some(), "container", name),
+        "start-container" => of_container(
+            container,
+            |it| ran_since(it, at),
+            "ran since",
+            "has not run since",
+        ),
+        "stop-container" => match container {
+            None => (IntentResolution::Done, "the container is gone".to_owned()),
+            it => of_container(it, |it| !is_up(it.state), "is stopped", "still runs"),
+        },
+        "unpause-container" => of_container(
+            container,
+            |it| it.state != ContainerState::Paused,
+            "is not paused",
+            "is still paused",
+        ),
+        "rename-container" => of_container(
+            container,
+            |it| it.name == name,
+            "has its new name",
+            "has its old name",
+        ),
+        "connect-network" => of_container(
+            container,
+            |it| attached(it, deed.network.as_deref()),
+            "is attached",
+            "is not attached",
+        ),
+        "disconnect-network" => match container {
+            None => (IntentResolution::Done, "the container is gone".to_owned()),
+            it => of_container(
+                it,
+                |it| !attached(it, deed.network.as_deref()),
+                "is detached",
+                "is still attached",
+            ),
+        },
+        // Pulls, builds, and what another version calls otherwise.
+        _ => (
+            IntentResolution::Repeat,
+            "it cannot be seen, and may be repeated".to_owned(),
+        ),
+    }
+}
+
+fn find<'w>(world: &'w Store, id: &str) -> Option<&'w Container> {
+    let by_id = ContainerId::new(id).ok().and_then(|id| world.container(&id));
+    by_id
+        .or_else(|| world.containers().find(|it| it.name == id))
+        .map(AsRef::as_ref)
+}
+
+/// A container of this name for this service, whoever saw it made: the planner adopts it.
+fn made(world: &Store, intent: &Intent, name: &str) -> Option<String> {
+    let Subject::Service { environment, service } = &intent.subject else {
+        return None;
+    };
+    let seen = world.of(environment)?;
+    let mut mine = seen.containers.values().filter(|it| it.is_of(service));
+    mine.find(|it| it.name == name).map(|it| it.id.to_string())
+}
+
+fn network<'w>(world: &'w Store, intent: &Intent, name: &str) -> Option<&'w str> {
+    let seen = world.of(intent.environment.as_ref()?)?;
+    let mut networks = seen.networks.values();
+    networks.find(|it| it.name == name).map(|it| it.id.as_str())
+}
+
+fn ran_since(container: &Container, at: Timestamp) -> bool {
+    let started = container.inspect.as_ref().and_then(|facts| facts.started_at);
+    is_up(container.state) || started.is_some_and(|started| started >= at)
+}
+
+fn attached(container: &Container, network: Option<&str>) -> bool {
+    let network = network.unwrap_or_default();
+    container
+        .networks
+        .iter()
+        .any(|(name, at)| name == network || at.network.as_ref().is_some_and(|id| id.as_str() == network))
+}
+
+fn there(found: Option<String>, kind: &str, name: &str) -> (IntentResolution, String) {
+    match found {
+        Some(id) => (
+            IntentResolution::Done,
+            format!("{kind} `{name}` is there as {id}"),
+        ),
+        None => (
+            IntentResolution::NotApplied,
+            format!("{kind} `{name}` is not there"),
+        ),
+    }
+}
+
+fn gone(there: bool, kind: &str, name: &str) -> (IntentResolution, String) {
+    if there {
+        (
+            IntentResolution::NotApplied,
+            format!("{kind} `{name}` is still there"),
+        )
+    } else {
+        (IntentResolution::Done, format!("{kind} `{name}` is gone"))
+    }
+}
+
+fn of_container(
+    container: Option<&Container>,
+    is_done: impl Fn(&Container) -> bool,
+    done: &str,
+    not_done: &str,
+) -> (IntentResolution, String) {
+    match container {
+        None => (IntentResolution::NotApplied, "the container is gone".to_owned()),
+        Some(it) if is_done(it) => (IntentResolution::Done, format!("container `{}` {done}", it.name)),
+        Some(it) => (
+            IntentResolution::NotApplied,
+            format!("container `{}` {not_done}", it.name),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ident::{EnvName, ServiceName};
+    use crate::journal::ActionRecord;
+    use crate::labels;
+    use crate::observed::{Object, WatchEvent};
+
+    fn world(state: ContainerState) -> Store {
+        let labels = [
+            (labels::MANAGED, "true"),
+            (labels::ENVIRONMENT, "shop"),
+            (labels::SERVICE, "api"),
+        ];
+        let labels: BTreeMap<String, String> = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let container = Container {
+            id: ContainerId::new("c1").unwrap(),
+            name: "shop-api".to_owned(),
+            labels,
+            image: "nginx:1".to_owned(),
+            state,
+            created_at: Timestamp(1),
+            networks: BTreeMap::new(),
+            inspect: None,
+            stopped_by_other: None,
+            oom_at: None,
+        };
+        let mut world = Store::default();
+        world.apply(WatchEvent::Init);
+        world.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
+        world.apply(WatchEvent::InitDone);
+        world
+    }
+
+    fn intent(verb: &str, id: &str, name: &str) -> Intent {
+        let environment = EnvName::new("shop").unwrap();
+        Intent {
+            environment: Some(environment.clone()),
+            subject: Subject::Service {
+                environment,
+                service: ServiceName::new("api").unwrap(),
+            },
+            action: ActionRecord {
+                verb: verb.to_owned(),
+                id: Some(id.to_owned()),
+                name: Some(name.to_owned()),
+                ..ActionRecord::default()
+            },
+            cause: "it is missing".to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_open_intent_is_settled_by_what_is_there() {
+        use ContainerState::{Created, Exited, Paused, Running};
+        use IntentResolution::{Done, NotApplied, Repeat};
+        for (verb, id, name, state, expected) in [
+            ("create-container", "", "shop-api", Created, Done),
+            ("create-container", "", "shop-api-next", Running, NotApplied),
+            ("start-container", "c1", "", Running, Done),
+            ("start-container", "c1", "", Created, NotApplied),
+            ("start-container", "c2", "", Running, NotApplied),
+            ("stop-container", "c1", "", Running, NotApplied),
+            ("stop-container", "c1", "", Exited, Done),
+            ("stop-container", "c2", "", Running, Done),
+            ("unpause-container", "c1", "", Paused, NotApplied),
+            ("unpause-container", "c1", "", Running, Done),
+            ("rename-container", "c1", "shop-api", Running, Done),
+            ("rename-container", "c1", "other", Running, NotApplied),
+            ("remove-container", "c1", "shop-api", Exited, NotApplied),
+            ("remove-container", "c2", "shop-api", Exited, Done),
+            ("connect-network", "c1", "", Running, NotApplied),
+            ("disconnect-network", "shop-api", "", Running, Done),
+            ("create-network", "", "argus-shop", Running, NotApplied),
+            ("create-volume", "", "data", Running, NotApplied),
+            ("remove-volume", "", "data", Running, Done),
+            ("pull-image", "", "", Running, Repeat),
+            ("a verb of tomorrow", "", "", Running, Repeat),
+        ] {
+            let (settled, how) = resolve_intent(&intent(verb, id, name), Timestamp(5), &world(state));
+            assert_eq!(settled, expected, "{verb} {id} {name} {state:?}: {how}");
+            assert!(!how.is_empty());
+        }
+    }
+}

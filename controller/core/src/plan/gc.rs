@@ -1,0 +1,315 @@
+//! The collector: what carries our labels and is not desired goes, whatever the reason that it is not.
+
+use std::time::Duration;
+
+use super::orphan::{self, Orphan, OrphanDecision, OrphanKind, OwnerStatus};
+use super::{Action, Cause, Decision, Plan, PlanInput, Subject, WaitingOn};
+use crate::ident::ResourceName;
+use crate::labels::{self, Owner};
+use crate::observed::{Container, ContainerState, Network, Volume};
+use crate::state::expectation::is_up;
+use crate::time::Timestamp;
+
+/// What a new revision removes is removed after the revision has been stable for this long.
+pub(super) const STABILITY: Duration = Duration::from_secs(2);
+/// A stray is asked to end, and killed after this where it was made without a word on that.
+const GRACE: Duration = Duration::from_secs(10);
+/// Nobody waits for what a dead run's container has to say: many that do not listen shall be gone soon.
+const ORPHANS_GRACE: Duration = Duration::from_secs(3);
+
+pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
+    for container in input.observed.containers.values() {
+        let Some(found) = container_of(input, container) else {
+            continue;
+        };
+        let subject = Subject::ExtraContainer {
+            id: container.id.clone(),
+        };
+        found.settle(input, plan, subject, |cause, subject| {
+            collect(input, subject, container, cause)
+        });
+    }
+    for network in input.observed.networks.values() {
+        let Some(found) = network_of(input, network) else {
+            continue;
+        };
+        let subject = Subject::ExtraNetwork {
+            id: network.id.clone(),
+        };
+        found.settle(input, plan, subject, |cause, subject| {
+            release(input, subject, network, cause)
+        });
+    }
+    if input.accepted.is_none() {
+        volumes(input, plan);
+    }
+}
+
+/// Something that nobody desires.
+enum Unwanted {
+    /// We made it, and this is why it goes.
+    Ours(Cause),
+    /// Its controller is dead; whether it may go.
+    Orphan(Box<Orphan>, Result<(), OrphanDecision>),
+}
+
+impl Unwanted {
+    fn orphan(
+        input: &PlanInput<'_>,
+        owner: &Owner,
+        kind: OrphanKind,
+        what: (&str, &str, Option<Timestamp>),
+    ) -> Self {
+        let (id, name, created_at) = what;
+        let orphan = Orphan {
+            kind,
+            id: id.to_owned(),
+            name: name.to_owned(),
+            environment: owner.environment.to_string(),
+            project: owner.project.clone(),
+            controller: owner.controller.clone(),
+            created_at,
+            decision: OrphanDecision::Removing,
+        };
+        Self::Orphan(Box::new(orphan), orphan::can_remove(input, owner, created_at))
+    }
+
+    /// Takes what is decided about it into the plan.
+    fn settle(
+        self,
+        input: &PlanInput<'_>,
+        plan: &mut Plan,
+        subject: Subject,
+        decide: impl FnOnce(Cause, &Subject) -> Decision,
+    ) {
+        match self {
+            Self::Ours(cause) => {
+                let decision = decide(input.cause(&subject, cause), &subject);
+                plan.take(subject, decision);
+            }
+            Self::Orphan(mut orphan, Err(fate)) => {
+                orphan.decision = fate;
+                plan.orphans.push(*orphan);
+            }
+            Self::Orphan(mut orphan, Ok(())) => {
+                let because = Cause::Orphan {
+                    controller: orphan.controller.clone(),
+                };
+                let decision = decide(input.cause(&subject, because), &subject);
+                if let Decision::Wait(on) = &decision {
+                    orphan.decision = orphan::decide(on);
+                }
+                plan.orphans.push(*orphan);
+                plan.take(subject, decision);
+            }
+        }
+    }
+}
+
+/// `None` where somebody desires it, or it is not ours to judge.
+fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted> {
+    if input.state.not_ours.contains(&container.id) {
+        return None;
+    }
+    let service = container.labels.get(labels::SERVICE);
+    let desired = |accepted: &crate::desired::Accepted| {
+        service.is_some_and(|service| accepted.desired.services.contains_key(service.as_str()))
+    };
+    if input.accepted.is_some_and(desired) {
+        return None;
+    }
+    // One label tells whose it is: this is asked of every container at every turn.
+    let maker = container
+        .labels
+        .get(labels::CONTROLLER)
+        .map_or("", String::as_str);
+    match orphan::owner_status(input, maker) {
+        OwnerStatus::Another => None,
+        OwnerStatus::Unowned if is_adopted(input, container) => {
+            Some(Unwanted::Ours(gone(input, Cause::ServiceRemoved)))
+        }
+        OwnerStatus::Ours => Some(Unwanted::Ours(gone(input, Cause::ServiceRemoved))),
+        OwnerStatus::Unowned => {
+            let what = (
+                container.id.as_str(),
+                container.name.as_str(),
+                Some(container.created_at),
+            );
+            Some(Unwanted::orphan(
+                input,
+                &container.owner()?,
+                OrphanKind::Container,
+                what,
+            ))
+        }
+    }
+}
+
+fn gone(input: &PlanInput<'_>, removed: Cause) -> Cause {
+    match input.accepted {
+        Some(_) => removed,
+        None => absent(input),
+    }
+}
+
+/// Why nobody desires the environment.
+fn absent(input: &PlanInput<'_>) -> Cause {
+    if input.requests.expired.contains(input.env) {
+        Cause::Expired
+    } else {
+        Cause::EnvironmentRemoved
+    }
+}
+
+fn network_of(input: &PlanInput<'_>, network: &Network) -> Option<Unwanted> {
+    let owner = network.owner()?;
+    let cause = match input.accepted {
+        None => absent(input),
+        Some(accepted) => match super::network::of(input, &accepted.desired) {
+            Some(kept) if kept.id == network.id && !accepted.desired.services.is_empty() => return None,
+            Some(kept) if kept.id == network.id => Cause::ServiceRemoved,
+            Some(_) | None => Cause::SpecChanged,
+        },
+    };
+    match orphan::owner_status(input, &owner.controller) {
+        OwnerStatus::Another => None,
+        OwnerStatus::Ours => Some(Unwanted::Ours(cause)),
+        OwnerStatus::Unowned => {
+            let what = (
+                network.id.as_str(),
+                network.name.as_str(),
+                Some(network.created_at),
+            );
+            Some(Unwanted::orphan(input, &owner, OrphanKind::Network, what))
+        }
+    }
+}
+
+fn unstable(input: &PlanInput<'_>) -> Option<WaitingOn> {
+    let accepted = input.accepted?;
+    if accepted.has_pending_edit {
+        return Some(WaitingOn::SpecPending);
+    }
+    let until = accepted.accepted_at + STABILITY;
+    (until > input.now).then_some(WaitingOn::StabilityWindow { until })
+}
+
+/// A dead controller made it, and this one has taken it over.
+fn is_adopted(input: &PlanInput<'_>, container: &Container) -> bool {
+    let kept = input.kept();
+    kept.is_some_and(|kept| kept.adopted.contains(&container.id))
+}
+
+/// How long it may take to stop; `None`: that is not known yet. No file says it any more, the engine has it from when the container was
+/// made.
+fn grace(input: &PlanInput<'_>, container: &Container) -> Option<Duration> {
+    let maker = container.labels.get(labels::CONTROLLER);
+    match orphan::owner_status(input, maker.map_or("", String::as_str)) {
+        OwnerStatus::Unowned if !is_adopted(input, container) => Some(ORPHANS_GRACE),
+        OwnerStatus::Unowned | OwnerStatus::Ours | OwnerStatus::Another => {
+            let facts = container.inspect.as_ref()?;
+            Some(facts.config.stop_grace.unwrap_or(GRACE))
+        }
+    }
+}
+
+fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, cause: Cause) -> Decision {
+    if let Some(wait) = unstable(input).or_else(|| input.blocked_by(subject)) {
+        return Decision::Wait(wait);
+    }
+    let id = container.id.clone();
+    match container.state {
+        ContainerState::Removing => Decision::Wait(WaitingOn::Removal),
+        ContainerState::Paused => Decision::Do(
+            Action::RemoveContainer {
+                id,
+                name: container.name.clone(),
+            },
+            cause,
+        ),
+        state if is_up(state) => match grace(input, container) {
+            Some(grace) => Decision::Do(Action::StopContainer { id, grace }, cause),
+            None => Decision::Wait(WaitingOn::InFlight {
+                verb: "inspect".to_owned(),
+            }),
+        },
+        _ => Decision::Do(
+            Action::RemoveContainer {
+                id,
+                name: container.name.clone(),
+            },
+            cause,
+        ),
+    }
+}
+
+fn release(input: &PlanInput<'_>, subject: &Subject, network: &Network, cause: Cause) -> Decision {
+    let attached = input.observed.containers.values().any(|container| {
+        container
+            .networks
+            .values()
+            .any(|at| at.network.as_ref() == Some(&network.id))
+    });
+    if attached {
+        return Decision::Wait(WaitingOn::Containers);
+    }
+    if let Some(wait) = unstable(input).or_else(|| input.blocked_by(subject)) {
+        return Decision::Wait(wait);
+    }
+    let act = Action::RemoveNetwork {
+        id: network.id.clone(),
+        name: network.name.clone(),
+    };
+    Decision::Do(act, cause)
+}
+
+/// Volumes are kept, but for those whose spec said otherwise while it was there to say so.
+fn volumes(input: &PlanInput<'_>, plan: &mut Plan) {
+    for volume in input.observed.volumes.values() {
+        let Ok(name) = ResourceName::new(volume.name.clone()) else {
+            continue;
+        };
+        let Some(found) = volume_of(input, volume) else {
+            continue;
+        };
+        let subject = Subject::Volume {
+            environment: input.env.clone(),
+            name: name.clone(),
+        };
+        found.settle(input, plan, subject, |cause, subject| {
+            if !input.observed.containers.is_empty() {
+                Decision::Wait(WaitingOn::Containers)
+            } else if let Some(wait) = input.blocked_by(subject) {
+                Decision::Wait(wait)
+            } else {
+                Decision::Do(Action::RemoveVolume { name }, cause)
+            }
+        });
+    }
+}
+
+fn volume_of(input: &PlanInput<'_>, volume: &Volume) -> Option<Unwanted> {
+    let owner = volume.owner()?;
+    let by_label = volume
+        .labels
+        .get(labels::DELETION)
+        .is_some_and(|word| word == "Delete");
+    // The last file that was accepted decides; the label only where nobody remembers it.
+    let told = input
+        .kept()
+        .and_then(|kept| kept.delete_volumes)
+        .unwrap_or(by_label);
+    match orphan::owner_status(input, &owner.controller) {
+        OwnerStatus::Another => None,
+        OwnerStatus::Ours => told.then(|| Unwanted::Ours(absent(input))),
+        OwnerStatus::Unowned => {
+            let what = (volume.name.as_str(), volume.name.as_str(), volume.made_at());
+            Some(match Unwanted::orphan(input, &owner, OrphanKind::Volume, what) {
+                Unwanted::Orphan(orphan, Ok(())) if !by_label => {
+                    Unwanted::Orphan(orphan, Err(OrphanDecision::KeptVolume))
+                }
+                found => found,
+            })
+        }
+    }
+}

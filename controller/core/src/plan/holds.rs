@@ -1,0 +1,105 @@
+//! What a plan leaves for later because somebody asked for it: holds, and tests that run.
+
+use super::{Action, Cause, Plan, PlanInput, Step, Subject, Wait, WaitingOn};
+use crate::state::expectation::is_up;
+
+/// Turns the steps that have to wait for a person or a test into waits.
+pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
+    apply_safe_mode(input, plan);
+    let by_file = input.accepted.is_some_and(|accepted| accepted.desired.hold);
+    if input.requests.holds.is_empty() && input.requests.leases.is_empty() && !by_file {
+        return;
+    }
+    let mut waits = Vec::new();
+    plan.steps.retain(|step| {
+        // To take what a run left changes nothing.
+        if matches!(step.action, Action::CollectEvidence { .. }) {
+            return true;
+        }
+        let Some(on) = held(input, &step.subject).or_else(|| deferred(input, step)) else {
+            return true;
+        };
+        waits.push(Wait {
+            subject: step.subject.clone(),
+            on,
+        });
+        false
+    });
+    plan.waits.extend(waits);
+}
+
+/// What the controller's own state forbids: everything, or to take a thing for a stray.
+fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
+    let bans = &input.requests.restrictions;
+    let on = if let Some(why) = &bans.safe {
+        WaitingOn::Safe { why: why.clone() }
+    } else if input.accepted.is_none() && bans.incomplete.contains(input.env) {
+        WaitingOn::SpecPending
+    } else {
+        return;
+    };
+    let wait = |step: Step| Wait {
+        subject: step.subject,
+        on: on.clone(),
+    };
+    plan.waits.extend(plan.steps.drain(..).map(wait));
+}
+
+fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
+    if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
+        return Some(WaitingOn::Held {
+            until: None,
+            why: "`argus.hold` in its file".to_owned(),
+        });
+    }
+    let hold = match subject {
+        Subject::Service { environment, service } => input.requests.hold(environment, service, input.now),
+        Subject::Network { .. }
+        | Subject::Volume { .. }
+        | Subject::Image { .. }
+        | Subject::ExtraContainer { .. }
+        | Subject::ExtraNetwork { .. } => input.requests.environment_hold(input.env, input.now),
+    }?;
+    Some(WaitingOn::Held {
+        until: hold.until,
+        why: hold.reason.clone(),
+    })
+}
+
+/// A test wants its services left running, unless one of them is of no use to it any more.
+fn deferred(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
+    let Subject::Service { .. } = &step.subject else {
+        return None;
+    };
+    let lease = input.requests.lease(input.env, input.now)?;
+    let id = match &step.action {
+        Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } => id.as_str(),
+        Action::DisconnectNetwork { container, .. } => container.as_str(),
+        Action::CreateNetwork { .. }
+        | Action::RemoveNetwork { .. }
+        | Action::ConnectNetwork { .. }
+        | Action::CreateVolume { .. }
+        | Action::RemoveVolume { .. }
+        | Action::PullImage { .. }
+        | Action::BuildImage(_)
+        | Action::CreateContainer { .. }
+        | Action::StartContainer { .. }
+        | Action::UnpauseContainer { .. }
+        | Action::RenameContainer { .. }
+        | Action::CopyFile { .. }
+        | Action::CollectEvidence { .. } => return None,
+    };
+    let (id, container) = input
+        .observed
+        .containers
+        .iter()
+        .find(|(found, _)| found.as_str() == id)?;
+    let dead = input.health.get(id).is_some_and(|health| health.dead);
+    if !is_up(container.state) || (dead && matches!(step.cause, Cause::Unhealthy { .. })) {
+        return None;
+    }
+    Some(WaitingOn::TestLease {
+        case: lease.case.clone(),
+        until: lease.until,
+    })
+}

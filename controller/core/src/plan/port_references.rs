@@ -1,0 +1,235 @@
+//! What names a port of the host, once that port has moved.
+
+use std::borrow::Cow;
+
+use argus_crds::mock::config::MockConfig;
+
+use crate::desired::{Desired, File, Service};
+use crate::ident::HostPort;
+use crate::plan::{PortKey, PortMap};
+
+/// How the engine's host is called from a container.
+const HOST: &str = "host.docker.internal:";
+/// How whoever speaks calls its own host, which many who write a file take for the engine's.
+const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", ANY];
+
+/// Every address of this host, which is how a place to listen is written.
+const ANY: &str = "0.0.0.0:";
+
+/// A variable, which may be read by whoever is told it: only a place to listen is the container's own.
+pub(super) fn variable(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    rewrite(written, |host, wanted| {
+        (host != ANY || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
+    })
+}
+
+/// A word of a command. It runs inside the container, where the container's own ports stay what they are.
+pub(super) fn word(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    rewrite(written, |host, wanted| {
+        (host == HOST || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
+    })
+}
+
+/// The command of an `exec` probe.
+pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &PortMap) -> Vec<String> {
+    let words = command.iter();
+    words
+        .map(|written| word(written, desired, service, ports))
+        .collect()
+}
+
+fn is_inside(service: &Service, number: u16) -> bool {
+    service.ports.iter().any(|port| port.container == number)
+}
+
+/// The file of a mock, whose target may be a service of the environment by its port on the host.
+pub(super) fn file<'a>(
+    file: &'a File,
+    desired: &Desired,
+    service: &Service,
+    ports: &PortMap,
+) -> Cow<'a, File> {
+    let moved = file.target.as_ref().and_then(|target| {
+        let now = variable(target, desired, service, ports);
+        (now != *target).then_some(now)
+    });
+    let config = moved.and_then(|target| {
+        let mut config = MockConfig::parse(file.text.as_bytes()).ok()?;
+        config.mock.target = Some(target);
+        Some(config)
+    });
+    match config {
+        None => Cow::Borrowed(file),
+        Some(config) => Cow::Owned(File {
+            text: config.to_json(),
+            ..file.clone()
+        }),
+    }
+}
+
+/// Rewrites `localhost:PORT` and its like where another port stands in for PORT.
+fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, host)) = LOCAL
+        .iter()
+        .chain([&HOST])
+        .filter_map(|host| rest.find(host).map(|at| (at, *host)))
+        .min()
+    {
+        let after = at + host.len();
+        out.push_str(&rest[..after]);
+        rest = &rest[after..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number = rest[..digits].parse::<u16>().ok();
+        match number.and_then(|wanted| stand_in(host, wanted)) {
+            Some(actual) => out.push_str(&actual.to_string()),
+            None => out.push_str(&rest[..digits]),
+        }
+        rest = &rest[digits..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The port that stands in for a wanted one: the service's own first; none where somebody here still holds it.
+fn substitute(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
+    let assigned = |of: &Service| {
+        of.ports
+            .iter()
+            .find(|port| port.wanted == Some(wanted))
+            .and_then(|port| {
+                let container = HostPort {
+                    number: port.container,
+                    protocol: port.protocol,
+                };
+                ports
+                    .get(&PortKey {
+                        service: of.name.clone(),
+                        container,
+                    })
+                    .copied()
+            })
+    };
+    if let Some(own) = assigned(service) {
+        return Some(own);
+    }
+    if ports.values().any(|host| *host == wanted) {
+        return None;
+    }
+    desired.services.values().find_map(assigned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::admit::{SpecContext, admit};
+    use crate::ident::{Protocol, ServiceName};
+
+    fn shop() -> (Desired, PortMap) {
+        let text = r#"
+project: {name: shop}
+services:
+  api: {image: "api:1", container: {name: shop-api, ports: ["8081:80"]}}
+  web:
+    image: "web:1"
+    container:
+      name: shop-web
+      ports: ["8080:8080"]
+      healthcheck:
+        type: exec
+        command: ["probe", "http://localhost:8080/", "http://127.0.0.1:8081/", "host.docker.internal:8080", "localhost:5432"]
+mocks:
+  away: {port: 9100, mode: record, openapi: ./a.yaml, target: "http://host.docker.internal:8081/v1"}
+  far: {port: 9101, mode: record, openapi: ./a.yaml, target: "http://example.org:8081/"}
+"#;
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let site = SpecContext {
+            directory: "/specs".to_owned(),
+            ..SpecContext::default()
+        };
+        let admission = admit(&written, &site);
+        let desired = admission
+            .desired
+            .unwrap_or_else(|| panic!("{:?}", admission.diagnostics));
+        let ports = [("api", 80, 20_081), ("web", 8080, 20_080)].map(|(service, number, host)| {
+            let container = HostPort {
+                number,
+                protocol: Protocol::Tcp,
+            };
+            let service = ServiceName::new(service).unwrap();
+            (PortKey { service, container }, host)
+        });
+        (desired, ports.into())
+    }
+
+    fn of<'a>(desired: &'a Desired, name: &str) -> &'a Service {
+        &desired.services[&ServiceName::new(name).unwrap()]
+    }
+
+    #[test]
+    fn what_an_exec_probe_names_of_the_host_moves_and_what_is_inside_its_container_does_not() {
+        let (desired, ports) = shop();
+        let web = of(&desired, "web");
+        let Some(crate::desired::ProbeKind::Exec { command }) = web.probe.as_ref().map(|probe| &probe.kind)
+        else {
+            panic!("{:?}", web.probe)
+        };
+        assert_eq!(
+            probe(command, &desired, web, &ports)[1..],
+            [
+                "http://localhost:8080/",
+                "http://127.0.0.1:20081/",
+                "host.docker.internal:20080",
+                "localhost:5432"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_place_to_listen_is_the_containers_own_and_so_is_all_of_it_in_a_command() {
+        let (desired, ports) = shop();
+        let web = of(&desired, "web");
+        let cases = [
+            ("0.0.0.0:8080", "0.0.0.0:8080", "0.0.0.0:8080"),
+            ("0.0.0.0:8081", "0.0.0.0:20081", "0.0.0.0:20081"),
+            (
+                "http://localhost:8080",
+                "http://localhost:20080",
+                "http://localhost:8080",
+            ),
+            (
+                "http://localhost:8081",
+                "http://localhost:20081",
+                "http://localhost:20081",
+            ),
+            (
+                "host.docker.internal:8080",
+                "host.docker.internal:20080",
+                "host.docker.internal:20080",
+            ),
+        ];
+        for (written, as_variable, as_word) in cases {
+            assert_eq!(variable(written, &desired, web, &ports), as_variable);
+            assert_eq!(word(written, &desired, web, &ports), as_word);
+        }
+    }
+
+    #[test]
+    fn a_mocks_target_moves_with_the_port_that_it_names() {
+        let (desired, ports) = shop();
+        let target = |name: &str, ports: &PortMap| {
+            let mock = of(&desired, name);
+            let file = file(mock.file.as_ref().unwrap(), &desired, mock, ports);
+            let served = MockConfig::parse(file.text.as_bytes()).unwrap();
+            (served.mock.target.unwrap(), file.digest())
+        };
+        let (unmoved, before) = target("away", &PortMap::new());
+        let (moved, after) = target("away", &ports);
+        assert_eq!(unmoved, "http://host.docker.internal:8081/v1");
+        assert_eq!(moved, "http://host.docker.internal:20081/v1");
+        assert_ne!(before, after, "it is put into its container anew");
+        assert_eq!(target("far", &ports), target("far", &PortMap::new()));
+        assert_eq!(target("far", &ports).0, "http://example.org:8081/");
+    }
+}

@@ -1,0 +1,87 @@
+//! Restarts over all environments are rationed, so that a failing host is not beaten down by the healing.
+
+use std::time::Duration;
+
+use super::{Action, Cause, Plan, Step, Wait, WaitingOn};
+use crate::time::Timestamp;
+
+/// Restarts are counted over this time.
+pub const WINDOW: Duration = Duration::from_secs(60);
+/// So many restarts fall into it.
+pub const MOST: usize = 10;
+
+/// Holds back the restarts of a plan for which there is no room; `recent`: when earlier ones began, oldest first.
+pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
+    let recent: Vec<Timestamp> = recent.iter().copied().filter(|at| *at + WINDOW > now).collect();
+    let mut room = MOST.saturating_sub(recent.len());
+    let oldest = recent.iter().min().copied().unwrap_or(now);
+    let mut held = Vec::new();
+    plan.steps.retain(|step| {
+        if !is_restart(step) {
+            return true;
+        }
+        if room > 0 {
+            room -= 1;
+            return true;
+        }
+        held.push(Wait {
+            subject: step.subject.clone(),
+            on: WaitingOn::RateLimited {
+                until: oldest + WINDOW,
+            },
+        });
+        false
+    });
+    plan.waits.extend(held);
+}
+
+/// What begins a run after a failure; the other acts of a restart wait for it.
+fn is_restart(step: &Step) -> bool {
+    matches!(
+        (&step.action, &step.cause),
+        (Action::StartContainer { .. }, Cause::Restart { .. })
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ident::{ContainerId, EnvName, ServiceName};
+    use crate::plan::Subject;
+
+    fn restart(number: usize) -> Step {
+        Step {
+            subject: Subject::Service {
+                environment: EnvName::new("shop").unwrap(),
+                service: ServiceName::new(format!("s{number}")).unwrap(),
+            },
+            action: Action::StartContainer {
+                id: ContainerId::new(format!("c{number}")).unwrap(),
+            },
+            cause: Cause::Restart { attempt: 1 },
+        }
+    }
+
+    #[test]
+    fn ten_restarts_a_minute_and_the_rest_waits() {
+        let all = || Plan {
+            steps: (0..30).map(restart).collect(),
+            ..Plan::default()
+        };
+        let check = |recent: &[i64], now: i64| {
+            let mut plan = all();
+            let recent: Vec<_> = recent.iter().map(|at| Timestamp(*at)).collect();
+            limit(&mut plan, &recent, Timestamp(now));
+            assert_eq!(plan.steps.len() + plan.waits.len(), 30, "nothing is lost");
+            (plan.steps.len(), plan.wake_at())
+        };
+        assert_eq!(check(&[], 100), (10, Some(Timestamp(60_100))));
+        assert_eq!(check(&[90, 95], 100), (8, Some(Timestamp(60_090))));
+        assert_eq!(check(&[0; 10], 59_999), (0, Some(Timestamp(60_000))));
+        assert_eq!(check(&[0; 10], 60_000).0, 10, "the minute is over");
+        let mut other = all();
+        other.steps.iter_mut().for_each(|step| step.cause = Cause::Ready);
+        limit(&mut other, &[Timestamp(0); 10], Timestamp(1));
+        assert_eq!(other.steps.len(), 30, "what is no restart is not rationed");
+    }
+}

@@ -1,0 +1,46 @@
+//! The breakers in a turn: what changed about them, and when they want another one.
+
+use super::{Inputs, Planner};
+use crate::ident::EnvName;
+use crate::plan::Plan;
+use crate::time::Timestamp;
+
+impl Planner {
+    /// A person wants the engine tried at once: for one environment, or for all. Tells whether a list is wanted.
+    pub fn reset_breaker(&mut self, env: Option<&EnvName>, now: Timestamp) -> bool {
+        self.state.breakers.reset(env, now)
+    }
+
+    /// What changed about the breakers concerns everybody. Tells whether a list is wanted.
+    pub(super) fn update_breakers(&mut self, inputs: &Inputs<'_>) -> bool {
+        let wanted = self.state.breakers.observe(inputs.store, inputs.now);
+        let version = self.state.breakers.version();
+        if std::mem::replace(&mut self.breakers_version, version) != version {
+            self.invalidate_all();
+        }
+        wanted
+    }
+
+    /// An environment was planned: what it held back for others may be over.
+    pub(super) fn record_planned(&mut self, env: &EnvName, plan: &Plan, now: Timestamp) {
+        let mut flying = self.state.in_flight.values();
+        let idle = plan.steps.is_empty() && !flying.any(|flying| flying.environment == *env);
+        if self.state.breakers.on_planned(env, idle, now) {
+            self.invalidate_all();
+            self.replan = true;
+        }
+    }
+
+    /// All environments were planned. When the next turn is due.
+    pub(super) fn wake_for_breakers(&mut self, nothing_begun: bool, now: Timestamp) -> Option<Timestamp> {
+        let idle = nothing_begun && self.state.in_flight.is_empty();
+        if idle && self.state.breakers.nothing_to_do(now) {
+            self.invalidate_all();
+        }
+        let at_once = std::mem::take(&mut self.replan).then_some(now);
+        [at_once, self.state.breakers.wake_at()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}

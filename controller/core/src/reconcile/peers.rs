@@ -1,0 +1,103 @@
+//! What the brain does not act on, because it cannot see, or because somebody else is at work there.
+
+use std::sync::Arc;
+
+use super::{Inputs, Planner, ReconcileResult};
+use crate::desired::Accepted;
+use crate::ident::{EnvName, ServiceName};
+use crate::lease::Ownership;
+use crate::plan::orphan::Projects;
+use crate::plan::{LeaseHolder, Plan, Subject, Wait, WaitingOn};
+use crate::time::Timestamp;
+
+/// Whose company was planned for last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PeerLeases {
+    /// The picture that the leases made.
+    version: u64,
+    /// When time alone makes another one of it.
+    until: Option<Timestamp>,
+    /// The projects of all accepted specs.
+    pub(super) projects: Projects,
+}
+
+impl Planner {
+    /// Without a complete list and a complete scan nothing is done, and everything says so.
+    pub(super) fn plan_before_sync(
+        &mut self,
+        inputs: &Inputs<'_>,
+        mut turn: ReconcileResult,
+    ) -> ReconcileResult {
+        self.invalidate_all();
+        let on = if inputs.scanned {
+            // Without a reason it answers, and was not listed yet.
+            let why = inputs.store.unreachable_reason().to_owned();
+            WaitingOn::Engine { why }
+        } else {
+            WaitingOn::Specs
+        };
+        for (env, accepted) in inputs.specs {
+            let plan = self.waits_for(env, accepted, &on);
+            turn.plans.insert(env.clone(), Arc::new(plan));
+        }
+        turn
+    }
+
+    /// A lease that came, went, was renewed or ran out may concern every environment, and so may another project.
+    pub(super) fn observe_leases(&mut self, inputs: &Inputs<'_>) {
+        let leases = inputs.leases;
+        let mut projects = Projects::new();
+        for accepted in inputs.specs.values() {
+            let clean = projects.entry(accepted.desired.project.clone()).or_insert(true);
+            *clean &= accepted.desired.clean_orphans;
+        }
+        let over = self.peers.until.is_some_and(|until| until <= inputs.now);
+        if over || self.peers.version != leases.version() || self.peers.projects != projects {
+            self.invalidate_all();
+        }
+        self.peers = PeerLeases {
+            version: leases.version(),
+            until: leases.next_change(inputs.now),
+            projects,
+        };
+    }
+
+    /// The plan of an environment that is not to be acted on; `None` where it is.
+    pub(super) fn plan_not_owned(
+        &self,
+        env: &EnvName,
+        accepted: Option<&Accepted>,
+        inputs: &Inputs<'_>,
+    ) -> Option<Plan> {
+        let on = match inputs.leases.ownership(env, accepted.is_some(), inputs.now) {
+            Ownership::Ours => return None,
+            Ownership::Unclaimed => WaitingOn::ControllerLease,
+            Ownership::Theirs(lease) => WaitingOn::Leased {
+                holder: LeaseHolder::of(lease, inputs.leases),
+                until: None,
+            },
+        };
+        Some(accepted.map_or_else(Plan::default, |accepted| self.waits_for(env, accepted, &on)))
+    }
+
+    fn waits_for(&self, env: &EnvName, accepted: &Accepted, on: &WaitingOn) -> Plan {
+        let wait = |service: &ServiceName| Wait {
+            subject: Subject::Service {
+                environment: env.clone(),
+                service: service.clone(),
+            },
+            on: on.clone(),
+        };
+        Plan {
+            waits: accepted.desired.services.keys().map(wait).collect(),
+            revision: Some(accepted.desired.revision.clone()),
+            ports: self
+                .state
+                .environments
+                .get(env)
+                .map(|kept| kept.ports.clone())
+                .unwrap_or_default(),
+            ..Plan::default()
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the memory lets go of, so that it stays as small as what is wanted or there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::desired::{Accepted, Desired};
+use crate::diagnose::FailureCause;
+use crate::ident::EnvName;
+use crate::observed::Store;
+use crate::plan::port::REFUSAL_REMEMBERED;
+use crate::plan::{Subject, image, restart_rate_limit};
+use crate::state::{ImageState, PlannerState};
+use crate::time::Timestamp;
+
+impl PlannerState {
+    /// A new input is a new try: failures, deaths and known-missing images of an environment are forgotten.
+    pub fn prune_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
+        let images: BTreeSet<String> = desired
+            .into_iter()
+            .flat_map(|desired| desired.services.values())
+            .map(|s| image::key(&s.image))
+            .collect();
+        self.action_failures.retain(|subject, _| match subject {
+            Subject::Service { environment, .. }
+            | Subject::Network { environment }
+            | Subject::Volume { environment, .. } => environment != env,
+            Subject::Image { key } => !images.contains(key),
+            Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => true,
+        });
+        self.images
+            .retain(|key, known| *known == ImageState::Present || !images.contains(key));
+        if let Some(memory) = self.environments.get_mut(env) {
+            for service in memory.services.values_mut() {
+                // A run that goes on unhealthy has not ended: it fails anew, and is dealt with anew.
+                let last = service
+                    .failures
+                    .last()
+                    .filter(|death| death.cause == FailureCause::Exited);
+                service.reset_baseline = last.map(|death| (death.container.clone(), death.started_at));
+                service.failures.clear();
+                service.health_transitions.clear();
+            }
+        }
+    }
+
+    /// Forgets what concerns nothing that is wanted or there; tells whether an environment is among it.
+    pub fn prune(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Store, now: Timestamp) -> bool {
+        self.refused
+            .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
+        self.restarts.retain(|at| *at + restart_rate_limit::WINDOW > now);
+        let flying = !self.in_flight.is_empty();
+        self.stopped_by_us
+            .retain(|id, _| flying || world.container(id).is_some());
+        self.reattached.retain(|id, _| world.container(id).is_some());
+        let wanted = |env: &EnvName| specs.contains_key(env) || world.of(env).is_some();
+        let known = self.environments.len();
+        self.environments.retain(|env, _| wanted(env));
+        self.not_ours.retain(|id| world.container(id).is_some());
+        self.volumes.retain(|(env, _)| wanted(env));
+        self.action_failures.retain(|subject, _| match subject {
+            Subject::Service { environment, .. }
+            | Subject::Network { environment }
+            | Subject::Volume { environment, .. } => wanted(environment),
+            Subject::ExtraContainer { id } => world.container(id).is_some(),
+            Subject::ExtraNetwork { id } => world.network(id).is_some(),
+            Subject::Image { .. } => true,
+        });
+        self.environments.len() < known
+    }
+
+    /// What is known of an image is kept as long as somebody wants it.
+    pub fn prune_images(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>) {
+        let wanted: BTreeSet<String> = specs
+            .values()
+            .flat_map(|accepted| accepted.desired.services.values())
+            .map(|service| image::key(&service.image))
+            .collect();
+        self.images.retain(|key, _| wanted.contains(key));
+        self.action_failures.retain(|subject, _| match subject {
+            Subject::Image { key } => wanted.contains(key),
+            Subject::Service { .. }
+            | Subject::Network { .. }
+            | Subject::Volume { .. }
+            | Subject::ExtraContainer { .. }
+            | Subject::ExtraNetwork { .. } => true,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::ImageState;
+
+    #[test]
+    fn an_image_that_nobody_wants_is_forgotten() {
+        let mut memory = PlannerState::default();
+        memory.images.insert("web:1".to_owned(), ImageState::Present);
+        memory.prune_images(&BTreeMap::new());
+        assert!(memory.images.is_empty());
+    }
+}

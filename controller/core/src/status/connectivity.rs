@@ -1,0 +1,126 @@
+//! Who reaches whom, as a status tells it.
+
+use argus_crds::error::StructuredError;
+use argus_crds::status::{Connectivity, Truth};
+
+use super::StatusInput;
+use super::condition::State;
+use super::error::Place;
+use super::wait::one_line;
+use crate::connectivity::{self, ConnectivityCheck, Topology, targets};
+use crate::desired::Desired;
+
+/// The last look, whether it still holds or not: the condition tells that.
+pub(super) fn matrix(input: &StatusInput<'_>) -> Option<Connectivity> {
+    desired(input).and_then(|_| look(input)).map(connectivity::matrix)
+}
+
+/// An error for each link that does not work, as long as everything is there as it was looked at.
+pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
+    let (Some(desired), Some(look)) = (desired(input), look(input)) else {
+        return Vec::new();
+    };
+    if !look.is_current {
+        return Vec::new();
+    }
+    let container = |service: &str| {
+        let run = look.key.runs.iter().find(|(name, _)| name.as_str() == service);
+        run.map(|(_, (id, _))| id.as_str())
+    };
+    let place = |error: StructuredError| {
+        let service = error.service.clone();
+        let place = Place {
+            service: service.as_deref(),
+            container: service.as_deref().and_then(container),
+            ..Place::environment(input)
+        };
+        let error = match look.again {
+            Some(pause) => error.retry_after_span(pause),
+            None => error,
+        };
+        place.finish(error, look.at)
+    };
+    connectivity::errors(look, &scene(input, desired))
+        .into_iter()
+        .map(place)
+        .collect()
+}
+
+/// Whether everybody reaches whom he names.
+pub(super) fn verified(input: &StatusInput<'_>) -> State {
+    let unknown = |reason, message: &str| (Truth::Unknown, reason, message.to_owned());
+    let Some(accepted) = input.accepted else {
+        return unknown("SpecRemoved", "there is nothing to look at");
+    };
+    if !accepted.desired.verify_links {
+        return unknown(
+            "NotWanted",
+            "its file says `resilience.network.verifyConnectivity: false`",
+        );
+    }
+    if targets(&accepted.desired).is_empty() {
+        return (Truth::True, "NoLinks", "no service names another".to_owned());
+    }
+    if !input.links.helpers {
+        return unknown("NoHelpers", "the controller may not use helpers");
+    }
+    let Some(look) = look(input) else {
+        return unknown(
+            "NotLooked",
+            "it is looked at once everybody who asks or is asked is up",
+        );
+    };
+    if !look.is_current {
+        let message = format!("something changed since it was looked at ({})", look.at);
+        return (Truth::Unknown, "Outdated", message);
+    }
+    let broken: Vec<_> = look
+        .links
+        .iter()
+        .filter(|found| found.error().is_some())
+        .collect();
+    if let Some(first) = broken.first() {
+        let port = first
+            .target
+            .port
+            .map(|port| format!(":{port}"))
+            .unwrap_or_default();
+        let more = match broken.len() {
+            1 => String::new(),
+            all => format!(" (and {} more)", all - 1),
+        };
+        let message = format!(
+            "`{}` does not reach `{}{port}`{more}",
+            first.from, first.target.host
+        );
+        return (Truth::False, "Unreached", message);
+    }
+    if let Some(why) = look.links.iter().find_map(|found| found.result.as_ref().err()) {
+        return (Truth::Unknown, "CannotLook", one_line(why));
+    }
+    let message = match look.links.len() {
+        1 => "1 link works".to_owned(),
+        all => format!("{all} links work"),
+    };
+    (Truth::True, "AllReached", message)
+}
+
+fn desired<'a>(input: &StatusInput<'a>) -> Option<&'a Desired> {
+    let desired = &input.accepted?.desired;
+    desired.verify_links.then_some(desired)
+}
+
+fn look<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
+    input.links.checks.get(input.env)
+}
+
+fn scene<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
+    Topology {
+        desired,
+        observed: input.observed,
+        hashes: None,
+        health: input.health,
+        outages: input.outages,
+        epoch: None,
+    }
+}

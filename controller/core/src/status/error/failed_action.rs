@@ -1,0 +1,110 @@
+//! A failed call on the engine as a structured error.
+
+use std::time::Duration;
+
+use argus_crds::error::{Call, Code, StructuredError};
+use serde_json::{Value, json};
+
+use crate::outcome::{ActionError, PortOwner};
+use crate::plan::ActionFailure;
+use crate::status::wait::{holder, one_line};
+
+/// The code of a failed call.
+pub fn code_of(error: &ActionError) -> Code {
+    match error {
+        ActionError::TimedOut(_) => Code::Timeout,
+        ActionError::ConnectionLost(_) => Code::ConnectionLost,
+        ActionError::CircuitOpen => Code::CircuitOpen,
+        ActionError::Unreachable(_) | ActionError::Engine(_) => Code::DockerUnavailable,
+        ActionError::NameTaken { .. } | ActionError::NotOurs(_) => Code::NameConflict,
+        ActionError::PortTaken(refusal) => match refusal.owner {
+            PortOwner::StaleAllocation => Code::PortStaleAllocation,
+            PortOwner::Environment { .. }
+            | PortOwner::Container { .. }
+            | PortOwner::Process { .. }
+            | PortOwner::Unknown => Code::PortConflict,
+        },
+        ActionError::ImageMissing | ActionError::ImageNotFound(_) => Code::ImageNotFound,
+        ActionError::AuthRequired(_) => Code::AuthRequired,
+        ActionError::RateLimited { .. } => Code::RegistryRateLimited,
+        ActionError::PullFailed(_) => Code::ImagePullFailed,
+        ActionError::BuildFailed { .. } => Code::BuildFailed,
+        ActionError::EntrypointNotFound(_) => Code::EntrypointNotFound,
+        ActionError::BadMount(_)
+        | ActionError::StartFailed(_)
+        | ActionError::Unknown(_)
+        | ActionError::Rejected(_)
+        | ActionError::NetworkGone(_) => Code::ContainerStartFailed,
+        ActionError::Gone | ActionError::Busy(_) => Code::CleanupFailed,
+        ActionError::PoolExhausted(_) => Code::NetworkPoolExhausted,
+        ActionError::NetworkInUse(_) => Code::NetworkStuck,
+        ActionError::DiskFull(_) => Code::DiskSpaceLow,
+        ActionError::JournalUnwritable(_) => Code::JournalUnwritable,
+    }
+}
+
+/// The error of a failed call; `after` is how long it is until the next try.
+pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> StructuredError {
+    let removing = failure.verb.starts_with("remove-");
+    let code = match (removing, code_of(&failure.error)) {
+        (true, Code::ContainerStartFailed) => Code::CleanupFailed,
+        (false, Code::CleanupFailed) => Code::ContainerStartFailed,
+        (_, code) => code,
+    };
+    let mut error = StructuredError::new(code, message(failure))
+        .details(details(failure))
+        .stage(failure.verb.clone())
+        .attempt(failure.attempts)
+        .with_call(call(failure));
+    let asked = match &failure.error {
+        ActionError::RateLimited { retry_after, .. } => *retry_after,
+        _ => None,
+    };
+    // The memory waits for whichever is longer.
+    if let Some(wait) = after.or(asked) {
+        error = error.retry_after_span(wait);
+    }
+    error
+}
+
+/// Only here it is told in full: the message is one line of it.
+fn call(failure: &ActionFailure) -> Call {
+    let said = match &failure.error {
+        // The rest is among the details.
+        ActionError::BuildFailed { message, .. } => message.clone(),
+        error => error.to_string(),
+    };
+    Call::new(failure.verb.clone(), failure.call.arguments.clone())
+        .within(failure.call.deadline)
+        .attempt(failure.attempts)
+        .outcome([said])
+}
+
+fn message(failure: &ActionFailure) -> String {
+    match &failure.error {
+        ActionError::PortTaken(refusal) => {
+            format!("host port {} is held by {}", refusal.port, holder(&refusal.owner))
+        }
+        ActionError::ImageMissing => "the image is not on the engine".to_owned(),
+        error => one_line(&error.to_string()),
+    }
+}
+
+fn details(failure: &ActionFailure) -> Value {
+    match &failure.error {
+        ActionError::PortTaken(refusal) => json!({
+            "port": refusal.port.number,
+            "protocol": refusal.port.protocol,
+            "owner": refusal.owner,
+            "freeNow": refusal.free_now,
+        }),
+        ActionError::BuildFailed { message, log } => json!({ "message": message, "log": log }),
+        ActionError::NameTaken { holder } => json!({ "holder": holder }),
+        ActionError::TimedOut(_) => json!({
+            "verb": failure.verb,
+            "reason": failure.error.to_string(),
+            "deadlineMs": call(failure).deadline_ms,
+        }),
+        error => json!({ "verb": failure.verb, "reason": error.to_string() }),
+    }
+}

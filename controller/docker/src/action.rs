@@ -1,0 +1,55 @@
+//! Every act as exactly one change of the engine, with the looks that make it safe to repeat.
+
+mod container;
+mod network;
+mod port;
+mod volume;
+
+use argus_backend::Progress;
+use argus_core::outcome::{ActionError, Done};
+use argus_core::plan::Action;
+
+use crate::Shared;
+use crate::evidence;
+use crate::image;
+
+pub(crate) use container::pause;
+
+/// Carries out one act. What is already so is success.
+pub(crate) async fn carry_out(
+    shared: &Shared,
+    act: &Action,
+    progress: &dyn Progress,
+) -> Result<Done, ActionError> {
+    match act {
+        Action::CreateNetwork { name, labels } => network::create(shared, name, labels).await,
+        Action::RemoveNetwork { id, name: _ } => network::remove(shared, id).await,
+        Action::ConnectNetwork {
+            network,
+            container,
+            aliases,
+        } => network::connect(shared, network, container, aliases).await,
+        Action::DisconnectNetwork { network, container } => {
+            network::disconnect(shared, network, container).await
+        }
+        Action::CreateVolume { name, labels } => volume::create(shared, name, labels).await,
+        Action::RemoveVolume { name } => volume::remove(shared, name).await,
+        Action::PullImage { reference } => image::pull::pull(shared, reference, progress).await,
+        Action::BuildImage(build) => image::build::build(shared, build, progress).await,
+        Action::CreateContainer { name, spec } => container::create(shared, name, spec).await,
+        Action::CollectEvidence { id, since, port, .. } => {
+            let run = evidence::Run {
+                id,
+                since: *since,
+                port: *port,
+            };
+            evidence::take(shared, run).await
+        }
+        Action::CopyFile { id, file } => container::place(shared, id, file).await,
+        Action::StartContainer { id } => container::start(shared, id).await,
+        Action::StopContainer { id, grace } => container::stop(shared, id, *grace).await,
+        Action::UnpauseContainer { id } => container::unpause(shared, id).await,
+        Action::RenameContainer { id, to } => container::rename(shared, id, to).await,
+        Action::RemoveContainer { id, name: _ } => container::remove(shared, id).await,
+    }
+}

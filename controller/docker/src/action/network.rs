@@ -1,0 +1,259 @@
+//! Acts on networks and on who is attached to them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use argus_core::ident::{ContainerId, NetworkId, ResourceName};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
+use argus_core::observed::{ContainerState, Network, Object};
+use argus_core::outcome::{ActionError, Done};
+use bollard::models;
+use bollard::query_parameters::ListNetworksOptionsBuilder;
+
+use crate::Shared;
+use crate::call::{self, READ, WRITE};
+use crate::create::unsorted;
+use crate::error::Op;
+use crate::inspect;
+use crate::ownership;
+
+/// Creates a network, or adopts the one that an earlier try of the same made.
+pub(super) async fn create(
+    shared: &Shared,
+    name: &ResourceName,
+    labels: &BTreeMap<String, String>,
+) -> Result<Done, ActionError> {
+    let client = shared.connection.client()?;
+    let request = models::NetworkCreateRequest {
+        name: name.as_str().to_owned(),
+        driver: Some("bridge".to_owned()),
+        labels: Some(unsorted(labels)),
+        ..Default::default()
+    };
+    match call::within(Op::CreateNetwork, WRITE, client.create_network(request)).await {
+        Ok(made) => match NetworkId::new(made.id) {
+            Ok(id) => {
+                let network = Network {
+                    id: id.clone(),
+                    name: name.to_string(),
+                    labels: labels.clone(),
+                    created_at: (shared.now)(),
+                };
+                shared.in_flight.made(Object::Network(Arc::new(network)));
+                Ok(Done::Network(id))
+            }
+            Err(bad) => Err(ActionError::Unknown(bad.to_string())),
+        },
+        Err(ActionError::NameTaken { .. }) => adopt(shared, name, labels).await,
+        Err(other) => Err(other),
+    }
+}
+
+async fn adopt(
+    shared: &Shared,
+    name: &ResourceName,
+    labels: &BTreeMap<String, String>,
+) -> Result<Done, ActionError> {
+    let client = shared.connection.client()?;
+    // The filter finds substrings too, so the name is compared again.
+    let filters = HashMap::from([("name", vec![name.as_str()])]);
+    let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
+    let found = call::within(Op::Inspect, READ, client.list_networks(Some(options))).await?;
+    let named = found
+        .into_iter()
+        .filter_map(inspect::network)
+        .filter(|network| network.name == name.as_str());
+    let (ours, others): (Vec<_>, Vec<_>) = named.partition(|network| {
+        let same = |key: &str| network.labels.get(key) == labels.get(key);
+        network.owner().is_some() && [ENVIRONMENT, CONTROLLER].into_iter().all(same)
+    });
+    match (
+        ours.into_iter().min_by_key(|network| network.created_at),
+        others.first(),
+    ) {
+        (Some(network), _) => Ok(Done::Network(network.id)),
+        (None, Some(other)) => Err(ActionError::NameTaken {
+            holder: match other.owner() {
+                Some(owner) => {
+                    format!(
+                        "`{name}`: environment `{}`, controller `{}`",
+                        owner.environment, owner.controller
+                    )
+                }
+                None => format!("`{name}`: a network that Argus did not make"),
+            },
+        }),
+        (None, None) => Err(ActionError::Busy(format!(
+            "the name `{name}` was held a moment ago"
+        ))),
+    }
+}
+
+/// Removes a network. Endpoints that were left behind by containers of ours are freed first.
+pub(super) async fn remove(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
+    if ownership::own_network(shared, id).await?.is_none() {
+        return Ok(Done::Ok);
+    }
+    match delete(shared, id).await {
+        Err(ActionError::NetworkInUse(said)) => {
+            let Some(network) = ownership::own_network(shared, id).await? else {
+                return Ok(Done::Ok);
+            };
+            free_stuck_endpoints(shared, id, &network, said).await?;
+            delete(shared, id).await
+        }
+        other => other,
+    }
+}
+
+async fn delete(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
+    let client = shared.connection.client()?;
+    match call::raw(Op::RemoveNetwork, WRITE, client.remove_network(id.as_str())).await {
+        Ok(()) => Ok(Done::Ok),
+        Err(refusal) if refusal.is_gone() => Ok(Done::Ok),
+        Err(refusal) => Err(refusal.into_error(Op::RemoveNetwork)),
+    }
+}
+
+/// Frees endpoints without a running container. One that is in use by a living container stays, and stops this.
+async fn free_stuck_endpoints(
+    shared: &Shared,
+    id: &NetworkId,
+    network: &models::NetworkInspect,
+    said: String,
+) -> Result<(), ActionError> {
+    let endpoints = network.containers.clone().unwrap_or_default();
+    if endpoints.is_empty() {
+        return Err(ActionError::NetworkInUse(said));
+    }
+    for (key, endpoint) in endpoints {
+        let name = endpoint.name.unwrap_or_else(|| key.clone());
+        let holder = match ContainerId::new(key) {
+            Ok(container) => ownership::inspect(shared, container.as_str()).await?,
+            Err(_) => None,
+        };
+        if let Some(held) = holder {
+            let ended = matches!(
+                held.container.state,
+                ContainerState::Exited | ContainerState::Dead | ContainerState::Created
+            );
+            if !ended || ownership::owner_of(shared, &held).await?.is_none() {
+                return Err(ActionError::NetworkInUse(format!(
+                    "container `{}` is attached",
+                    held.container.name
+                )));
+            }
+        }
+        // By name: an id does not free an endpoint whose container is no more.
+        force_disconnect(shared, id.as_str(), &name).await?;
+    }
+    Ok(())
+}
+
+/// Attaches a container to a network under its aliases.
+pub(super) async fn connect(
+    shared: &Shared,
+    network: &NetworkId,
+    container: &ContainerId,
+    aliases: &[String],
+) -> Result<Done, ActionError> {
+    let gone = || ActionError::NetworkGone(format!("network {network} not found"));
+    ownership::own_network(shared, network).await?.ok_or_else(gone)?;
+    ownership::ensure_owned(shared, container).await?;
+    let client = shared.connection.client()?;
+    let endpoint = models::EndpointSettings {
+        aliases: Some(aliases.to_vec()),
+        ..Default::default()
+    };
+    let request = models::NetworkConnectRequest {
+        container: container.as_str().to_owned(),
+        endpoint_config: Some(endpoint),
+    };
+    match call::raw(
+        Op::ConnectNetwork,
+        WRITE,
+        client.connect_network(network.as_str(), request),
+    )
+    .await
+    {
+        Ok(()) => Ok(Done::Ok),
+        Err(refusal) if refusal.text().contains("already exists in network") => {
+            attached_already(shared, network, container, aliases).await
+        }
+        Err(refusal) => Err(refusal.into_error(Op::ConnectNetwork)),
+    }
+}
+
+/// Being attached is success only under the wanted names: without an alias nobody finds the container.
+async fn attached_already(
+    shared: &Shared,
+    network: &NetworkId,
+    container: &ContainerId,
+    aliases: &[String],
+) -> Result<Done, ActionError> {
+    let held = ownership::inspect(shared, container.as_str())
+        .await?
+        .ok_or(ActionError::Gone)?;
+    let at = held
+        .container
+        .networks
+        .values()
+        .find(|at| at.network.as_ref() == Some(network));
+    match at {
+        Some(at) if aliases.iter().all(|alias| at.aliases.contains(alias)) => Ok(Done::Ok),
+        Some(_) => Err(ActionError::Rejected(
+            "it is attached already, under other names".to_owned(),
+        )),
+        None => Err(ActionError::Rejected(
+            "an endpoint of its name is on the network already".to_owned(),
+        )),
+    }
+}
+
+/// Detaches a container, forced, by the names given; its endpoint may have outlived it.
+pub(super) async fn disconnect(shared: &Shared, network: &str, container: &str) -> Result<Done, ActionError> {
+    let network = checked(network)?;
+    let container = checked(container)?;
+    let Some(found) = ownership::inspect_network(shared, network.as_str()).await? else {
+        return Ok(Done::Ok);
+    };
+    match ownership::inspect(shared, container.as_str()).await? {
+        Some(held) if ownership::owner_of(shared, &held).await?.is_none() => {
+            return Err(ActionError::NotOurs(format!(
+                "container `{}`",
+                held.container.name
+            )));
+        }
+        None if Owner::read(&inspect::sorted(found.labels)).is_none() => {
+            return Err(ActionError::NotOurs(format!("network `{network}`")));
+        }
+        _ => {}
+    }
+    force_disconnect(shared, network.as_str(), container.as_str())
+        .await
+        .map(|()| Done::Ok)
+}
+
+/// The body of the call takes any text, the URL does not.
+fn checked(name: &str) -> Result<ResourceName, ActionError> {
+    ResourceName::new(name).map_err(|bad| ActionError::Rejected(bad.to_string()))
+}
+
+async fn force_disconnect(shared: &Shared, network: &str, container: &str) -> Result<(), ActionError> {
+    let client = shared.connection.client()?;
+    let request = models::NetworkDisconnectRequest {
+        container: container.to_owned(),
+        force: Some(true),
+    };
+    match call::raw(
+        Op::DisconnectNetwork,
+        WRITE,
+        client.disconnect_network(network, request),
+    )
+    .await
+    {
+        Ok(()) => Ok(()),
+        Err(refusal) if refusal.is_gone() || refusal.text().contains("is not connected") => Ok(()),
+        Err(refusal) => Err(refusal.into_error(Op::DisconnectNetwork)),
+    }
+}

@@ -1,0 +1,69 @@
+//! Acts on named volumes.
+
+use std::collections::BTreeMap;
+
+use argus_core::ident::ResourceName;
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
+use argus_core::outcome::{ActionError, Done};
+use bollard::models::VolumeCreateRequest;
+use bollard::query_parameters::RemoveVolumeOptionsBuilder;
+
+use crate::Shared;
+use crate::call::{self, READ, WRITE};
+use crate::create::unsorted;
+use crate::error::Op;
+
+/// Creates a volume. The engine answers with the one that is there already, so the labels decide whose it is.
+pub(super) async fn create(
+    shared: &Shared,
+    name: &ResourceName,
+    labels: &BTreeMap<String, String>,
+) -> Result<Done, ActionError> {
+    let client = shared.connection.client()?;
+    let request = VolumeCreateRequest {
+        name: Some(name.as_str().to_owned()),
+        driver: Some("local".to_owned()),
+        labels: Some(unsorted(labels)),
+        ..Default::default()
+    };
+    let made = call::within(Op::CreateVolume, WRITE, client.create_volume(request)).await?;
+    let same = |key: &str| made.labels.get(key) == labels.get(key);
+    if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
+        return Ok(Done::Ok);
+    }
+    let whose = match Owner::read(&made.labels.into_iter().collect()) {
+        Some(owner) => format!(
+            "environment `{}`, controller `{}`",
+            owner.environment, owner.controller
+        ),
+        None => "a volume that Argus did not make".to_owned(),
+    };
+    Err(ActionError::NameTaken {
+        holder: format!("`{name}`: {whose}"),
+    })
+}
+
+/// Removes a volume.
+pub(super) async fn remove(shared: &Shared, name: &ResourceName) -> Result<Done, ActionError> {
+    let client = shared.connection.client()?;
+    let found = match call::raw(Op::Inspect, READ, client.inspect_volume(name.as_str())).await {
+        Ok(found) => found,
+        Err(refusal) if refusal.is(404) => return Ok(Done::Ok),
+        Err(refusal) => return Err(refusal.into_error(Op::Inspect)),
+    };
+    if Owner::read(&found.labels.into_iter().collect()).is_none() {
+        return Err(ActionError::NotOurs(format!("volume `{name}`")));
+    }
+    let options = RemoveVolumeOptionsBuilder::default().build();
+    match call::raw(
+        Op::RemoveVolume,
+        WRITE,
+        client.remove_volume(name.as_str(), Some(options)),
+    )
+    .await
+    {
+        Ok(()) => Ok(Done::Ok),
+        Err(refusal) if refusal.is_gone() => Ok(Done::Ok),
+        Err(refusal) => Err(refusal.into_error(Op::RemoveVolume)),
+    }
+}

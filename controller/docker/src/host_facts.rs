@@ -1,0 +1,84 @@
+//! Whether things can be made on the engine: what it says of itself, its disk, its networks.
+
+mod disk;
+mod pools;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::time::Duration;
+
+use argus_backend::HOST_FACTS;
+use argus_core::preflight::{Engine, HostFacts, Networks, Observation};
+use argus_core::time::Timestamp;
+use bollard::models::{SystemInfo, SystemVersion};
+
+use crate::Shared;
+use crate::call;
+use crate::error::Op;
+
+/// Looks at everything at once, each part within its limit.
+pub(crate) async fn take(shared: &Shared) -> HostFacts {
+    let client = match shared.connection.client() {
+        Ok(client) => client,
+        Err(error) => return HostFacts::unknown(&error.to_string()),
+    };
+    let about = async {
+        let asked = (shared.now)();
+        let version = call::within(Op::About, HOST_FACTS, client.version());
+        let info = call::within(Op::About, HOST_FACTS, client.info());
+        let (version, info) = futures::try_join!(version, info)?;
+        shared.limits.note(&info);
+        Ok::<_, argus_core::outcome::ActionError>((version, info, asked, (shared.now)()))
+    };
+    let networks = call::within(Op::List, HOST_FACTS, client.list_networks(None));
+    let (about, networks) = futures::join!(about, networks);
+    let (version, info, asked, answered) = match about {
+        Ok(about) => about,
+        Err(error) => return HostFacts::unknown(&error.to_string()),
+    };
+    let networks = match networks {
+        Ok(networks) => Observation::Known(Networks {
+            there: networks.len() as u64,
+            room: pools::of(&info, &version).map(|pools| pools::room(&pools, &pools::used(&networks))),
+        }),
+        Err(error) => Observation::Unknown(error.to_string()),
+    };
+    let disk = Box::pin(disk::measure(shared, &info, &version));
+    // The first look from afar takes an image along.
+    let limit = if shared.connection.endpoint().socket().is_none() {
+        HOST_FACTS * 3
+    } else {
+        HOST_FACTS
+    };
+    let disk = within(limit, disk).await;
+    HostFacts {
+        engine: Observation::Known(engine(shared, version, info, asked, answered)),
+        disk,
+        networks,
+    }
+}
+
+fn engine(
+    shared: &Shared,
+    version: SystemVersion,
+    info: SystemInfo,
+    asked: Timestamp,
+    answered: Timestamp,
+) -> Engine {
+    let middle = asked + answered.since(asked) / 2;
+    let told = info.system_time.as_deref().and_then(Timestamp::parse);
+    let drivers = info.plugins.and_then(|plugins| plugins.network);
+    Engine {
+        endpoint: shared.connection.endpoint().to_string(),
+        version: version.version.unwrap_or_default(),
+        api_version: version.api_version.unwrap_or_default(),
+        os_type: info.os_type.unwrap_or_default(),
+        clock_ahead: told.map(|told| told.0.saturating_sub(middle.0)),
+        network_drivers: drivers.unwrap_or_default().into_iter().collect::<BTreeSet<_>>(),
+    }
+}
+
+async fn within<T>(limit: Duration, look: impl Future<Output = Observation<T>>) -> Observation<T> {
+    let unknown = |_| Observation::Unknown(format!("no answer within {} s", limit.as_secs()));
+    tokio::time::timeout(limit, look).await.unwrap_or_else(unknown)
+}

@@ -1,0 +1,240 @@
+//! What can be had back from an engine's disk: images that Argus built and that newer ones followed, the builder's cache.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use argus_core::outcome::ActionError;
+use argus_core::prune::BuiltImage;
+use argus_core::time::Timestamp;
+use bollard::models::{ImageHistoryResponseItem, ImageSummary};
+use bollard::query_parameters::{
+    ListContainersOptionsBuilder, ListImagesOptionsBuilder, PruneBuildOptionsBuilder,
+    RemoveImageOptionsBuilder,
+};
+
+use crate::Shared;
+use crate::call::{self, READ, Refusal, WRITE};
+use crate::error::Op;
+use crate::image::build::{BUILD_DIGEST, BUILD_LABELS, BUILD_TAG};
+use crate::ownership::safe_reference;
+use crate::raw_http;
+
+/// An engine that counts all it has takes its time.
+const COUNT: Duration = Duration::from_secs(10);
+
+/// All images that Argus built. A label alone does not tell: an image that is built on one of ours has it, too; the last
+/// step of ours is the one that wrote it.
+pub(crate) async fn built(shared: &Shared) -> Result<Vec<BuiltImage>, ActionError> {
+    let client = shared.connection.client()?;
+    let everything = ListImagesOptionsBuilder::default().all(true).build();
+    let labelled = ListImagesOptionsBuilder::default()
+        .filters(&HashMap::from([("label", vec![BUILD_DIGEST])]))
+        .build();
+    let containers = ListContainersOptionsBuilder::default().all(true).build();
+    let (everything, labelled, containers) = futures::try_join!(
+        call::within(Op::List, READ, client.list_images(Some(everything))),
+        call::within(Op::List, READ, client.list_images(Some(labelled))),
+        call::within(Op::List, READ, client.list_containers(Some(containers))),
+    )?;
+    let parents = everything.into_iter().map(|image| image.parent_id);
+    let run = containers.into_iter().filter_map(|container| container.image_id);
+    let used: BTreeSet<String> = parents.chain(run).collect();
+    let mut found = Vec::new();
+    for image in labelled {
+        if let Some(history) = history(shared, &image.id).await?
+            && let Some(built) = read(&image, &history, &used)
+        {
+            found.push(built);
+        }
+    }
+    Ok(found)
+}
+
+fn read(
+    image: &ImageSummary,
+    history: &[ImageHistoryResponseItem],
+    used: &BTreeSet<String>,
+) -> Option<BuiltImage> {
+    is_ours(history).then_some(())?;
+    let steps = steps(history).map(|step| (step.id.clone(), u64::try_from(step.size).unwrap_or(0)));
+    Some(BuiltImage {
+        id: image.id.clone(),
+        built_as: image.labels.get(BUILD_TAG).cloned().unwrap_or_default(),
+        tags: image
+            .repo_tags
+            .iter()
+            .filter(|tag| *tag != "<none>:<none>")
+            .cloned()
+            .collect(),
+        created_at: Timestamp(image.created.saturating_mul(1000)),
+        used: used.contains(&image.id),
+        steps: steps.collect::<BTreeMap<_, _>>(),
+    })
+}
+
+/// The engine writes each label in a step of its own, in any order, after all that the Dockerfile says.
+fn is_ours(history: &[ImageHistoryResponseItem]) -> bool {
+    history
+        .first()
+        .is_some_and(|last| last.created_by.contains("LABEL") && last.created_by.contains(BUILD_LABELS))
+}
+
+/// The steps of a build down to what it is built on, which has a name or came from elsewhere.
+fn steps(history: &[ImageHistoryResponseItem]) -> impl Iterator<Item = &ImageHistoryResponseItem> {
+    let own = |(at, step): &(usize, &ImageHistoryResponseItem)| {
+        *at == 0 || (step.tags.is_empty() && step.id.starts_with("sha256:"))
+    };
+    history.iter().enumerate().take_while(own).map(|(_, step)| step)
+}
+
+async fn history(shared: &Shared, id: &str) -> Result<Option<Vec<ImageHistoryResponseItem>>, ActionError> {
+    safe_reference(id)?;
+    let client = shared.connection.client()?;
+    match call::raw(Op::Inspect, READ, client.image_history(id)).await {
+        Ok(history) => Ok(Some(history)),
+        Err(refusal) if refusal.is(404) => Ok(None),
+        Err(refusal) => Err(refusal.into_error(Op::Inspect)),
+    }
+}
+
+/// Removes an image by its id, with the steps that led to it where a build made all of them. Not forced: an engine
+/// refuses while a container, a name or another image holds it.
+pub(crate) async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError> {
+    let Some(history) = history(shared, id).await? else {
+        return Ok(());
+    };
+    if !is_ours(&history) {
+        return Err(ActionError::NotOurs(format!("image `{id}`")));
+    }
+    let all_steps = steps(&history).all(|step| step.created_by.contains("/bin/sh -c"));
+    let client = shared.connection.client()?;
+    let options = RemoveImageOptionsBuilder::default()
+        .force(false)
+        .noprune(!all_steps)
+        .build();
+    match call::raw(
+        Op::RemoveImage,
+        WRITE,
+        client.remove_image(id, Some(options), None),
+    )
+    .await
+    {
+        Ok(_) => Ok(()),
+        Err(refusal) if refusal.is(404) => Ok(()),
+        Err(Refusal::Answered(409, why)) => Err(ActionError::Busy(why)),
+        Err(refusal) => Err(refusal.into_error(Op::RemoveImage)),
+    }
+}
+
+/// Bytes of the builder's cache that nothing uses at present.
+pub(crate) async fn build_cache(shared: &Shared) -> Result<u64, ActionError> {
+    let endpoint = shared.connection.endpoint();
+    let asked = tokio::time::timeout(COUNT, raw_http::get(endpoint, "/system/df?type=build-cache")).await;
+    let usage =
+        asked.map_err(|_| ActionError::Unknown(format!("no answer within {} s", COUNT.as_secs())))??;
+    Ok(cache_of(&usage))
+}
+
+/// Engines tell every record of the cache, and the newest ones only the sum.
+fn cache_of(usage: &serde_json::Value) -> u64 {
+    if let Some(sum) = usage["BuildCacheUsage"]["Reclaimable"].as_u64() {
+        return sum;
+    }
+    let records = usage["BuildCache"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let idle = records
+        .iter()
+        .filter(|record| record["InUse"] == false && record["Shared"] == false);
+    idle.filter_map(|record| record["Size"].as_u64()).sum()
+}
+
+/// Empties the builder's cache of what nothing uses; the bytes that came back.
+pub(crate) async fn prune_build_cache(shared: &Shared) -> Result<u64, ActionError> {
+    let client = shared.connection.client()?;
+    let options = PruneBuildOptionsBuilder::default().all(true).build();
+    let pruned = call::within(Op::RemoveImage, WRITE, client.prune_build(Some(options))).await?;
+    let bytes = pruned.space_reclaimed.and_then(|bytes| u64::try_from(bytes).ok());
+    Ok(bytes.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn step(id: &str, by: &str, tags: &[&str]) -> ImageHistoryResponseItem {
+        ImageHistoryResponseItem {
+            id: id.to_owned(),
+            created_by: by.to_owned(),
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            size: 5,
+            ..ImageHistoryResponseItem::default()
+        }
+    }
+
+    fn image(id: &str) -> ImageSummary {
+        ImageSummary {
+            id: id.to_owned(),
+            repo_tags: vec!["<none>:<none>".to_owned()],
+            labels: [(BUILD_TAG.to_owned(), "shop:argus".to_owned())].into(),
+            ..ImageSummary::default()
+        }
+    }
+
+    #[test]
+    fn an_image_is_ours_when_its_last_step_wrote_our_label() {
+        let label = format!("/bin/sh -c #(nop)  LABEL {BUILD_TAG}=shop:argus");
+        let ours = [
+            step("sha256:1", &label, &[]),
+            step("sha256:0", "/bin/sh -c x", &[]),
+        ];
+        let read_it =
+            |history: &[ImageHistoryResponseItem]| read(&image("sha256:1"), history, &BTreeSet::new());
+        let built = read_it(&ours).unwrap();
+        assert_eq!(
+            (built.built_as.as_str(), built.tags.len(), built.used),
+            ("shop:argus", 0, false)
+        );
+        let on_ours = [
+            step("sha256:2", "/bin/sh -c apt-get", &[]),
+            step("sha256:1", &label, &[]),
+        ];
+        assert_eq!(
+            read_it(&on_ours),
+            None,
+            "the label came with the image that it is built on"
+        );
+        assert_eq!(read_it(&[]), None);
+    }
+
+    #[test]
+    fn the_steps_of_a_build_end_at_what_it_is_built_on() {
+        let history = [
+            step("sha256:3", "LABEL", &["shop:argus"]),
+            step("sha256:2", "RUN", &[]),
+            step("sha256:1", "CMD", &["busybox:1"]),
+            step("sha256:0", "ADD", &[]),
+        ];
+        assert_eq!(
+            steps(&history).map(|step| step.id.as_str()).collect::<Vec<_>>(),
+            ["sha256:3", "sha256:2"]
+        );
+        let pulled = [step("sha256:3", "LABEL", &[]), step("<missing>", "RUN", &[])];
+        assert_eq!(steps(&pulled).count(), 1);
+    }
+
+    #[test]
+    fn the_cache_is_counted_as_old_and_new_engines_tell_it() {
+        let old = json!({ "BuildCache": [
+            { "Size": 5, "InUse": false, "Shared": false },
+            { "Size": 7, "InUse": true, "Shared": false },
+            { "Size": 9, "InUse": false, "Shared": true },
+        ]});
+        assert_eq!(cache_of(&old), 5);
+        assert_eq!(cache_of(&json!({ "BuildCacheUsage": { "Reclaimable": 11 } })), 11);
+        assert_eq!(cache_of(&json!({ "BuildCache": null })), 0);
+    }
+}

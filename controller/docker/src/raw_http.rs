@@ -1,0 +1,72 @@
+//! One read of what the client does not understand: it knows only the newest engines' words for disk usage.
+
+use std::io;
+
+use argus_core::outcome::ActionError;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::connect::Endpoint;
+use crate::error;
+
+/// More than any engine says of its disk.
+const LONGEST: u64 = 64 * 1024 * 1024;
+
+/// Reads a path of the API as JSON. The caller sets the deadline.
+pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, ActionError> {
+    let unreachable = |error: io::Error| ActionError::Unreachable(error.to_string());
+    let broken = |error: io::Error| ActionError::Unknown(error.to_string());
+    let answer = match endpoint {
+        Endpoint::Unix(socket) => {
+            let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
+            exchange(stream, path).await
+        }
+        Endpoint::Tcp(address) => {
+            let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+            exchange(stream, path).await
+        }
+    };
+    let (status, body) = read(&answer.map_err(broken)?).map_err(broken)?;
+    if status != 200 {
+        return Err(error::answered(
+            error::Op::About,
+            status,
+            &String::from_utf8_lossy(&body),
+        ));
+    }
+    serde_json::from_slice(&body).map_err(|error| ActionError::Unknown(error.to_string()))
+}
+
+/// HTTP/1.0: the body is what comes until the end, in one piece.
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> io::Result<Vec<u8>> {
+    let request = format!("GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut answer).await?;
+    Ok(answer)
+}
+
+fn read(answer: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    let cut = || io::Error::new(io::ErrorKind::UnexpectedEof, "the answer is cut off");
+    let end = answer
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .ok_or_else(cut)?;
+    let head = String::from_utf8_lossy(&answer[..end]);
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.ok_or_else(cut)?, answer[end + 4..].to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_a_status_and_a_body() {
+        let answer = read(b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\n{}").unwrap();
+        assert_eq!(answer, (200, b"{}".to_vec()));
+        assert!(read(b"HTTP/1.0 200 OK\r\n").is_err());
+        assert!(read(b"").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! The two ways to see: a list of everything that is ours, and a look at one object.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use argus_core::labels::MANAGED;
+use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Volume};
+use argus_core::outcome::ActionError;
+use bollard::query_parameters::{
+    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
+};
+
+use crate::Shared;
+use crate::call::{self, READ};
+use crate::error::Op;
+use crate::inspect::{self, Listed};
+use crate::ownership;
+
+/// Everything with our label.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) containers: Vec<Listed>,
+    pub(super) networks: Vec<Network>,
+    pub(super) volumes: Vec<Volume>,
+}
+
+/// Lists containers (stopped ones, too), networks and volumes at once.
+pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError> {
+    let ours = format!("{MANAGED}=true");
+    let filters = HashMap::from([("label", vec![ours.as_str()])]);
+    let containers = ListContainersOptionsBuilder::default()
+        .all(true)
+        .filters(&filters)
+        .build();
+    let networks = ListNetworksOptionsBuilder::default().filters(&filters).build();
+    let volumes = ListVolumesOptionsBuilder::default().filters(&filters).build();
+    let (containers, networks, volumes) = futures::try_join!(
+        call::within(Op::List, READ, client.list_containers(Some(containers))),
+        call::within(Op::List, READ, client.list_networks(Some(networks))),
+        call::within(Op::List, READ, client.list_volumes(Some(volumes))),
+    )?;
+    Ok(Listing {
+        containers: containers.into_iter().filter_map(inspect::listed).collect(),
+        networks: networks.into_iter().filter_map(inspect::network).collect(),
+        volumes: volumes
+            .volumes
+            .unwrap_or_default()
+            .into_iter()
+            .map(inspect::volume)
+            .collect(),
+    })
+}
+
+/// Whether the engine answers a ping, and a list of one container at most where that is wanted.
+pub(super) async fn answers(
+    shared: &Shared,
+    client: bollard::Docker,
+    must_list: bool,
+) -> Result<(), ActionError> {
+    call::ping(shared).await?;
+    if !must_list {
+        return Ok(());
+    }
+    let one = ListContainersOptionsBuilder::default().limit(1).build();
+    call::within(Op::List, READ, client.list_containers(Some(one)))
+        .await
+        .map(drop)
+}
+
+/// Looks at one object; `None` when it is gone or does not carry our label.
+pub(super) async fn inspect(
+    client: bollard::Docker,
+    shared: Arc<Shared>,
+    id: ObjectId,
+) -> (ObjectId, Result<Option<Object>, ActionError>) {
+    let found = match &id {
+        ObjectId::Container(id) => {
+            let call = call::raw(Op::Inspect, READ, client.inspect_container(id.as_str(), None)).await;
+            match call {
+                Ok(found) => {
+                    let pid = found.state.as_ref().and_then(|state| state.pid);
+                    let image = found.image.clone().unwrap_or_default();
+                    Ok(match inspect::inspected(found) {
+                        Some(seen) if ownership::labels_inherited(&shared, &seen, &image).await => None,
+                        Some(mut container) => {
+                            shared.limits.complete(&mut container);
+                            measure(&shared, &container, pid);
+                            Some(Object::Container(Arc::new(container)))
+                        }
+                        None => None,
+                    })
+                }
+                Err(refusal) => Err(refusal),
+            }
+        }
+        ObjectId::Network(id) => {
+            let call = call::raw(Op::Inspect, READ, client.inspect_network(id.as_str(), None)).await;
+            call.map(|found| inspect::inspected_network(found).map(|found| Object::Network(Arc::new(found))))
+        }
+        ObjectId::Volume(name) => {
+            let call = call::raw(Op::Inspect, READ, client.inspect_volume(name)).await;
+            call.map(|found| Some(Object::Volume(Arc::new(inspect::volume(found)))))
+        }
+    };
+    let found = match found {
+        Ok(found) => Ok(found.filter(is_managed)),
+        Err(refusal) if refusal.is(404) => Ok(None),
+        Err(refusal) => Err(refusal.into_error(Op::Inspect)),
+    };
+    (id, found)
+}
+
+/// Where a limit is set, how near it came is worth knowing later.
+fn measure(shared: &Shared, container: &Container, pid: Option<i64>) {
+    let facts = container
+        .inspect
+        .as_ref()
+        .filter(|facts| facts.config.memory > 0 && container.state == ContainerState::Running);
+    if let (Some(facts), Some(pid)) = (facts, pid) {
+        shared.peaks.watch(&container.id, pid, facts.started_at);
+    }
+}
+
+fn is_managed(object: &Object) -> bool {
+    let labels = match object {
+        Object::Container(container) => &container.labels,
+        Object::Network(network) => &network.labels,
+        Object::Volume(volume) => &volume.labels,
+    };
+    labels.get(MANAGED).is_some_and(|value| value == "true")
+}

@@ -1,0 +1,167 @@
+//! What a document asks of a request, and where the request does not fit.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::json_pointer::Cursor;
+use super::parameter;
+use super::{Document, Operation};
+use crate::path::Params;
+use crate::request::{Content, Request};
+
+/// The most violations that are told.
+const MOST: usize = 32;
+
+/// One thing about a request that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Violation {
+    /// `path`, `query`, `header`, `cookie` or `body`.
+    #[serde(rename = "in")]
+    pub(crate) place: String,
+    /// The name of the parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    /// Where in the value, as a JSON pointer; empty for the whole.
+    pub(crate) pointer: String,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+impl Document {
+    /// All that does not fit; nothing where the request fits.
+    pub(crate) fn violations(
+        &self,
+        operation: &Operation,
+        request: &Request,
+        params: &Params,
+    ) -> Vec<Violation> {
+        let root = &self.requests.root;
+        let mut found = Vec::new();
+        let all = parameter::all(
+            Cursor::at(root, &operation.path_pointer),
+            Cursor::at(root, &operation.pointer),
+        );
+        for parameter in all {
+            let violation = |pointer: String, message: String| Violation {
+                place: parameter.place.to_owned(),
+                name: Some(parameter.name.to_owned()),
+                pointer,
+                message,
+            };
+            match parameter.value(request, params) {
+                Err(why) => found.push(violation(String::new(), why)),
+                Ok(None) if parameter.required => {
+                    found.push(violation(String::new(), "it is required, and missing".to_owned()));
+                }
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    let content = parameter
+                        .cursor
+                        .get("content")
+                        .and_then(|content| Some(content.entries().next()?.1));
+                    let owner = content.as_ref().unwrap_or(&parameter.cursor);
+                    for (pointer, message) in self.broken(owner, &value) {
+                        found.push(violation(pointer, message));
+                    }
+                }
+            }
+        }
+        self.violations_of_body(operation, request, &mut found);
+        found.truncate(MOST);
+        found
+    }
+
+    fn violations_of_body(&self, operation: &Operation, request: &Request, to: &mut Vec<Violation>) {
+        let operation = Cursor::at(&self.requests.root, &operation.pointer);
+        let Some(wanted) = operation.and_then(|operation| operation.get("requestBody")) else {
+            return;
+        };
+        let mut violate = |pointer: String, message: String| {
+            to.push(Violation {
+                place: "body".to_owned(),
+                name: None,
+                pointer,
+                message,
+            });
+        };
+        if request.body.is_empty() {
+            if wanted.is("required") {
+                violate(String::new(), "it is required, and missing".to_owned());
+            }
+            return;
+        }
+        let Some(content) = wanted.get("content") else {
+            return;
+        };
+        let kind = request
+            .media_type()
+            .unwrap_or_else(|| "application/json".to_owned());
+        let Some((written, media)) = content.entries().find(|(written, _)| covers(written, &kind)) else {
+            let known: Vec<String> = content
+                .entries()
+                .map(|(written, _)| format!("`{written}`"))
+                .collect();
+            violate(
+                String::new(),
+                format!("its type is `{kind}`, and there is only {}", known.join(", ")),
+            );
+            return;
+        };
+        let value = if is_json(&kind) || is_json(&written) {
+            match serde_json::from_slice(&request.body) {
+                Ok(value) => value,
+                Err(error) => return violate(String::new(), format!("it is no JSON: {error}")),
+            }
+        } else {
+            match (request.content(), media.get("schema")) {
+                (Content::Form(fields), Some(schema)) => parameter::object(
+                    fields.iter().map(|(name, value)| (name.as_str(), value.as_str())),
+                    &schema,
+                ),
+                (Content::Text(text), Some(_)) if kind.starts_with("text/") => Value::from(text.clone()),
+                // Other types have no value that a schema could speak of.
+                _ => return,
+            }
+        };
+        for (pointer, message) in self.broken(&media, &value) {
+            violate(pointer, message);
+        }
+    }
+
+    /// How a value breaks the schema of a parameter or a media type.
+    fn broken(&self, owner: &Cursor<'_>, value: &Value) -> Vec<(String, String)> {
+        if owner.value.get("schema").is_none() {
+            return Vec::new();
+        }
+        match self.requests.validator(&format!("{}/schema", owner.pointer)) {
+            Ok(validator) => {
+                let errors = validator.iter_errors(value).take(MOST);
+                errors
+                    .map(|error| (error.instance_path().to_string(), error.to_string()))
+                    .collect()
+            }
+            Err(why) => vec![(String::new(), format!("its schema cannot be used: {why}"))],
+        }
+    }
+}
+
+/// Whether a media type is JSON.
+pub(super) fn is_json(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_lowercase();
+    kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
+}
+
+/// Whether a media type of a document, which may hold `*`, speaks of one of a request.
+pub(super) fn covers(written: &str, kind: &str) -> bool {
+    let written = written
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_lowercase();
+    match written.split_once('/') {
+        Some(("*", "*")) => true,
+        Some((main, "*")) => kind.split_once('/').is_some_and(|(found, _)| found == main),
+        _ => written == kind,
+    }
+}

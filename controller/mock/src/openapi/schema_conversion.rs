@@ -1,0 +1,279 @@
+//! From the schemas of an `OpenAPI` document to JSON Schema 2020-12: what 3.0 says in its own way, and what holds in one direction only.
+
+use serde_json::{Map, Value, json};
+
+use super::json_pointer::Cursor;
+
+/// Which way a value goes: what is `readOnly` need not be sent, and what is `writeOnly` is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Request,
+    Response,
+}
+
+/// Keys whose value is a map of schemas.
+const MAPS: [&str; 5] = [
+    "properties",
+    "patternProperties",
+    "$defs",
+    "definitions",
+    "dependentSchemas",
+];
+/// Keys whose value is a list of schemas.
+const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Keys whose value is a schema.
+const SINGLES: [&str; 11] = [
+    "items",
+    "additionalProperties",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+];
+/// Keys of the document that hold no schema however deep one looks.
+const DATA: [&str; 5] = ["example", "examples", "default", "enum", "const"];
+
+/// The whole document with its schemas as JSON Schema; every pointer leads where it led.
+pub(super) fn plain(root: &Value, is_30: bool, direction: Direction) -> Value {
+    let mut plain = root.clone();
+    document(&mut plain, &mut |schema| {
+        if is_30 {
+            modern(schema);
+        }
+        bounded(schema);
+        directed(schema, root, direction);
+    });
+    plain
+}
+
+/// All outermost schemas of a document, by their pointers.
+pub(super) fn outermost(root: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    gather(root, "", &mut found);
+    found
+}
+
+fn gather(value: &Value, pointer: &str, to: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let here = format!("{pointer}/{}", super::json_pointer::escape(key));
+                if key == "schema" {
+                    to.push(here);
+                } else if key == "schemas" && pointer == "/components" {
+                    let names = inner.as_object().into_iter().flatten();
+                    to.extend(names.map(|(name, _)| format!("{here}/{}", super::json_pointer::escape(name))));
+                } else if !DATA.contains(&key.as_str()) && !key.starts_with("x-") {
+                    gather(inner, &here, to);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, inner) in items.iter().enumerate() {
+                gather(inner, &format!("{pointer}/{index}"), to);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn document(root: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
+    for pointer in outermost(root) {
+        if let Some(schema) = root.pointer_mut(&pointer) {
+            walk(schema, with);
+        }
+    }
+}
+
+/// Changes a schema and all that are inside of it.
+fn walk(schema: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
+    let Value::Object(map) = schema else { return };
+    for key in MAPS {
+        if let Some(Value::Object(inner)) = map.get_mut(key) {
+            inner.values_mut().for_each(|schema| walk(schema, with));
+        }
+    }
+    for key in LISTS {
+        if let Some(Value::Array(inner)) = map.get_mut(key) {
+            for schema in inner.iter_mut() {
+                walk(schema, with);
+            }
+        }
+    }
+    for key in SINGLES {
+        if let Some(inner) = map.get_mut(key) {
+            walk(inner, with);
+        }
+    }
+    with(map);
+}
+
+/// What 3.0 says otherwise than JSON Schema.
+fn modern(schema: &mut Map<String, Value>) {
+    if let Some(reference) = schema.get("$ref").cloned() {
+        // In 3.0 nothing counts beside a reference.
+        *schema = Map::from_iter([("$ref".to_owned(), reference)]);
+        return;
+    }
+    for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match schema.get(exclusive) {
+            Some(Value::Bool(true)) => {
+                if let Some(limit) = schema.shift_remove(bound) {
+                    schema.insert(exclusive.to_owned(), limit);
+                } else {
+                    schema.shift_remove(exclusive);
+                }
+            }
+            Some(Value::Bool(false)) => drop(schema.shift_remove(exclusive)),
+            _ => {}
+        }
+    }
+    if schema.shift_remove("nullable") != Some(Value::Bool(true)) {
+        return;
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+    match schema.get("type").cloned() {
+        Some(Value::String(kind)) => drop(schema.insert("type".to_owned(), json!([kind, "null"]))),
+        // Strictly it says nothing without a type; but what it means is plain.
+        None if ["allOf", "anyOf", "oneOf"]
+            .iter()
+            .any(|key| schema.contains_key(*key)) =>
+        {
+            let inner = Value::Object(std::mem::take(schema));
+            schema.insert("anyOf".to_owned(), json!([inner, { "type": "null" }]));
+        }
+        Some(_) | None => {}
+    }
+}
+
+/// The bounds that a format of integers has.
+fn bounded(schema: &mut Map<String, Value>) {
+    if schema.get("format") == Some(&json!("int32")) {
+        let unbounded =
+            |schema: &Map<String, Value>, keys: [&str; 2]| !keys.iter().any(|key| schema.contains_key(*key));
+        if unbounded(schema, ["minimum", "exclusiveMinimum"]) {
+            schema.insert("minimum".to_owned(), json!(i32::MIN));
+        }
+        if unbounded(schema, ["maximum", "exclusiveMaximum"]) {
+            schema.insert("maximum".to_owned(), json!(i32::MAX));
+        }
+    }
+}
+
+/// Takes what does not go this way out of what is required.
+fn directed(schema: &mut Map<String, Value>, root: &Value, direction: Direction) {
+    let other = match direction {
+        Direction::Request => "readOnly",
+        Direction::Response => "writeOnly",
+    };
+    let Some(Value::Object(properties)) = schema.get("properties") else {
+        return;
+    };
+    let is_other = |name: &str| {
+        let Some(property) = properties.get(name) else {
+            return false;
+        };
+        let reference = property
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(super::json_pointer::target);
+        let target = reference.and_then(|pointer| Cursor::at(root, &pointer));
+        property.get(other) == Some(&Value::Bool(true)) || target.is_some_and(|target| target.is(other))
+    };
+    let dropped: Vec<String> = properties.keys().filter(|name| is_other(name)).cloned().collect();
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| {
+            !name
+                .as_str()
+                .is_some_and(|name| dropped.iter().any(|dropped| dropped == name))
+        });
+    }
+    if direction == Direction::Response
+        && let Some(Value::Object(properties)) = schema.get_mut("properties")
+    {
+        for name in dropped {
+            if let Some(Value::Object(property)) = properties.get_mut(&name) {
+                // Beside a reference the mark would be lost where it is looked for.
+                property.insert("writeOnly".to_owned(), Value::Bool(true));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(schema: &Value, direction: Direction, wanted: &Value) {
+        let root = json!({ "components": { "schemas": { "S": schema, "Id": { "type": "string", "readOnly": true } } } });
+        let plain = plain(&root, true, direction);
+        assert_eq!(plain["components"]["schemas"]["S"], *wanted, "{schema}");
+    }
+
+    #[test]
+    fn what_3_0_says_in_its_own_way_is_said_in_json_schema() {
+        let way = Direction::Request;
+        check(
+            &json!({ "type": "string", "nullable": true }),
+            way,
+            &json!({ "type": ["string", "null"] }),
+        );
+        check(
+            &json!({ "type": "string", "nullable": true, "enum": ["a"] }),
+            way,
+            &json!({ "type": ["string", "null"], "enum": ["a", null] }),
+        );
+        check(
+            &json!({ "nullable": true, "allOf": [{ "$ref": "#/x" }] }),
+            way,
+            &json!({ "anyOf": [{ "allOf": [{ "$ref": "#/x" }] }, { "type": "null" }] }),
+        );
+        check(
+            &json!({ "minimum": 1, "exclusiveMinimum": true, "maximum": 3, "exclusiveMaximum": false }),
+            way,
+            &json!({ "exclusiveMinimum": 1, "maximum": 3 }),
+        );
+        check(
+            &json!({ "$ref": "#/x", "description": "d" }),
+            way,
+            &json!({ "$ref": "#/x" }),
+        );
+        check(
+            &json!({ "items": { "properties": { "a": { "type": "number", "nullable": true } } } }),
+            way,
+            &json!({ "items": { "properties": { "a": { "type": ["number", "null"] } } } }),
+        );
+        // A property of that name is no keyword, and an example is data.
+        let odd =
+            json!({ "properties": { "nullable": { "type": "string" } }, "example": { "nullable": true } });
+        check(&odd, way, &odd);
+    }
+
+    #[test]
+    fn what_goes_the_other_way_is_not_required() {
+        let schema = json!({
+            "required": ["id", "name", "password"],
+            "properties": {
+                "id": { "$ref": "#/components/schemas/Id" },
+                "name": { "type": "string" },
+                "password": { "type": "string", "writeOnly": true },
+            },
+        });
+        let with = |required: Value| {
+            let mut changed = schema.clone();
+            changed["required"] = required;
+            changed
+        };
+        check(&schema, Direction::Request, &with(json!(["name", "password"])));
+        check(&schema, Direction::Response, &with(json!(["id", "name"])));
+    }
+}

@@ -1,0 +1,168 @@
+//! Torn, damaged, rotated: what a journal tells is never more than what was written, and an open intent is never lost.
+
+use argus_core::journal::Outcome;
+
+use super::*;
+use crate::journal::checksum::with_checksum;
+
+fn record(seq: u64, entry: Entry) -> String {
+    let record = Record {
+        v: JOURNAL_VERSION,
+        seq,
+        at: "2026-11-21T10:00:00.000Z".to_owned(),
+        run: "RUN".to_owned(),
+        entry,
+    };
+    with_checksum(&serde_json::to_string(&record).unwrap()) + "\n"
+}
+
+fn intent(seq: u64) -> String {
+    let environment = argus_core::ident::EnvName::new("shop").unwrap();
+    let intent = Intent {
+        environment: Some(environment.clone()),
+        subject: argus_core::plan::Subject::Network { environment },
+        action: ActionRecord::default(),
+        cause: "it is missing".to_owned(),
+    };
+    record(seq, Entry::Intent(intent))
+}
+
+fn result(seq: u64, of: u64) -> String {
+    let entry = Entry::Result {
+        of,
+        environment: None,
+        verb: "create-network".to_owned(),
+        outcome: Outcome::Done,
+        code: None,
+        ms: 7,
+    };
+    record(seq, entry)
+}
+
+fn open_in(bytes: &[u8]) -> (Vec<u64>, JournalContents) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.jsonl");
+    fs::write(&path, bytes).unwrap();
+    let mut segment = LogFile::at(path.clone());
+    let past = segment.read().unwrap();
+    // What comes next stands on a line of its own, and the same is read again.
+    segment.append(intent(9_000).as_bytes(), true).unwrap();
+    let again = LogFile::at(path).read().unwrap();
+    assert_eq!(again.torn, 0);
+    assert!(again.open.contains_key(&9_000));
+    let mut open: Vec<u64> = again.open.keys().copied().collect();
+    open.pop();
+    assert_eq!(open, past.open.keys().copied().collect::<Vec<_>>());
+    (open, past)
+}
+
+fn good() -> String {
+    [intent(1), intent(2), result(3, 1), intent(4), result(5, 4)].concat()
+}
+
+#[test]
+fn what_has_no_result_is_open() {
+    let (open, past) = open_in(good().as_bytes());
+    assert_eq!(open, [2]);
+    assert_eq!((past.next, past.records, past.torn, past.damaged), (6, 5, 0, 0));
+    assert!(open_in(b"").1.is_fresh());
+}
+
+#[test]
+fn a_torn_tail_is_cut_at_every_byte() {
+    let good = good();
+    let mut ends = vec![0];
+    ends.extend(good.match_indices('\n').map(|(at, _)| at + 1));
+    for cut in 0..=good.len() {
+        let (open, past) = open_in(&good.as_bytes()[..cut]);
+        let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
+        assert_eq!(past.records, whole as u64, "cut at {cut}");
+        let expected: &[u64] = [&[][..], &[1], &[1, 2], &[2], &[2, 4], &[2]][whole];
+        assert_eq!(open, expected, "cut at {cut}");
+        assert_eq!(past.torn, (cut - ends[whole]) as u64, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_damaged_line_in_the_middle_is_skipped_and_counted() {
+    let good = good();
+    let last = good.trim_end().rfind('\n').unwrap();
+    for at in (0..last).step_by(7) {
+        let mut bytes = good.clone().into_bytes();
+        bytes[at] ^= 0x01;
+        let (open, past) = open_in(&bytes);
+        assert!(past.damaged >= 1, "byte {at}");
+        assert!(past.records + past.damaged <= 5, "byte {at}");
+        // An intent may be lost with its line, or its result; never is one made up.
+        assert!(
+            open.iter().all(|seq| [1, 2, 4].contains(seq)),
+            "byte {at}: {open:?}"
+        );
+    }
+}
+
+#[test]
+fn a_newer_line_is_left_alone_and_counted() {
+    let newer = with_checksum(r#"{"v":2,"seq":77,"at":"x","run":"y","kind":"poem"}"#) + "\n";
+    let (open, past) = open_in((good() + &newer).as_bytes());
+    assert_eq!((open, past.newer, past.torn), (vec![2], 1, 0));
+}
+
+#[test]
+fn a_rotated_journal_keeps_the_ones_before_and_nobody_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal.jsonl");
+    let mut segment = LogFile::at(path.clone());
+    for round in 0..7 {
+        segment.rotate(intent(round).as_bytes()).unwrap();
+    }
+    let mut names: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let expected = ["1", "2", "3", "4"].map(|number| format!("journal.{number}.jsonl"));
+    assert_eq!(names[..4], expected);
+    assert_eq!(names[4..], ["journal.jsonl"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), intent(6));
+    assert_eq!(
+        fs::read_to_string(dir.path().join("journal.1.jsonl")).unwrap(),
+        intent(5)
+    );
+    assert_eq!(
+        fs::read_to_string(dir.path().join("journal.4.jsonl")).unwrap(),
+        intent(2)
+    );
+    // A rotation that was cut short before its end.
+    fs::rename(&path, dir.path().join("journal.new")).unwrap();
+    assert_eq!(LogFile::at(path).read().unwrap().open.len(), 1);
+}
+
+#[test]
+fn what_was_to_be_stopped_and_was_not_started_since_is_known() {
+    let of = |seq: u64, verb: &str, id: &str| {
+        let text = intent(seq);
+        let mut read: Record = serde_json::from_str(text.trim_end()).unwrap();
+        let Entry::Intent(intent) = &mut read.entry else {
+            panic!("{text}");
+        };
+        intent.action = ActionRecord {
+            verb: verb.to_owned(),
+            id: Some(id.to_owned()),
+            ..ActionRecord::default()
+        };
+        record(seq, read.entry)
+    };
+    let lines = [
+        of(1, "start-container", "a"),
+        of(2, "stop-container", "a"),
+        result(3, 2),
+        of(4, "stop-container", "b"),
+        of(5, "start-container", "b"),
+        of(6, "remove-container", "c"),
+        of(7, "keep-evidence", "d"),
+    ];
+    let (_, past) = open_in(lines.concat().as_bytes());
+    let stopped: Vec<_> = past.stopped.iter().map(ToString::to_string).collect();
+    assert_eq!(stopped, ["a", "c"]);
+}

@@ -1,0 +1,134 @@
+//! What lies in the state directory and is of no use is put beside its place, where a person can look at it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use argus_core::time::Timestamp;
+
+/// So many of a file are kept.
+const MOST: usize = 3;
+
+/// Something of the state directory that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Where it was.
+    pub path: PathBuf,
+    /// Why it is of no use.
+    pub why: String,
+    /// Where it is now; `None`: it could not be moved.
+    pub to: Option<PathBuf>,
+}
+
+/// Moves something out of the way. Never fails: what cannot be moved says so.
+pub fn set(path: &Path, why: &str, now: Timestamp) -> Quarantined {
+    let stamp: String = now
+        .to_string()
+        .chars()
+        .filter(|c| !matches!(c, '-' | ':' | '.'))
+        .collect();
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let to = path.with_file_name(format!("{name}.corrupt-{stamp}"));
+    let moved = fs::rename(path, &to);
+    let aside = Quarantined {
+        path: path.to_path_buf(),
+        why: why.to_owned(),
+        to: moved.is_ok().then(|| to.clone()),
+    };
+    match moved {
+        Ok(()) => {
+            tracing::error!(path = %path.display(), to = %to.display(), why, "kept state is of no use and is put aside");
+            if let Some(folder) = path.parent() {
+                prune(folder, &format!("{name}.corrupt-"));
+            }
+        }
+        Err(error) => {
+            tracing::error!(path = %path.display(), why, %error, "kept state is of no use and cannot be put aside");
+        }
+    }
+    aside
+}
+
+/// What is neither a file nor absent is in the way: reading it may never end.
+pub fn unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
+    let what = match fs::metadata(path) {
+        Ok(meta) if meta.is_file() => return None,
+        Ok(_) => "it is not a file".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Nothing, or a link to nothing.
+            fs::symlink_metadata(path).ok()?;
+            "it is a link that leads nowhere".to_owned()
+        }
+        Err(error) => error.to_string(),
+    };
+    Some(set(path, &what, now))
+}
+
+/// What is neither a folder nor absent is in the way.
+pub fn unless_folder(path: &Path, now: Timestamp) -> Option<Quarantined> {
+    if fs::metadata(path).is_ok_and(|meta| meta.is_dir()) || fs::symlink_metadata(path).is_err() {
+        return None;
+    }
+    Some(set(path, "it is not a folder", now))
+}
+
+fn prune(folder: &Path, prefix: &str) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut old: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect();
+    old.sort();
+    let surplus = old.len().saturating_sub(MOST);
+    for path in &old[..surplus] {
+        // A folder is somebody's, and is left.
+        drop(fs::remove_file(path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_three_are_kept_and_nothing_else_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("memory.json");
+        fs::write(dir.path().join("memory.json.mine"), "").unwrap();
+        for number in 0..6 {
+            fs::write(&path, number.to_string()).unwrap();
+            let aside = set(&path, "it is no JSON", Timestamp(1_000_000 + number * 1_000));
+            assert_eq!(fs::read_to_string(aside.to.unwrap()).unwrap(), number.to_string());
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
+        assert!(!path.exists() && dir.path().join("memory.json.mine").exists());
+        assert_eq!(set(&path, "it is not there", Timestamp(1)).to, None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_as_a_file_is_out_of_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("memory.json");
+        assert_eq!(unless_file(&path, Timestamp(1)), None, "nothing is there");
+        fs::write(&path, "").unwrap();
+        assert_eq!(unless_file(&path, Timestamp(1)), None);
+        fs::remove_file(&path).unwrap();
+        for (second, target) in ["/nowhere", "/dev/zero", "memory.json"].into_iter().enumerate() {
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            let aside = unless_file(&path, Timestamp(1_000 * i64::try_from(second).unwrap())).unwrap();
+            assert!(
+                aside.to.is_some() && fs::symlink_metadata(&path).is_err(),
+                "{target}"
+            );
+        }
+        fs::create_dir(&path).unwrap();
+        assert!(unless_file(&path, Timestamp(9_000)).unwrap().to.is_some());
+        fs::write(&path, "").unwrap();
+        assert!(unless_folder(&path, Timestamp(10_000)).unwrap().to.is_some());
+        fs::create_dir(&path).unwrap();
+        assert_eq!(unless_folder(&path, Timestamp(11_000)), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! What one can go back to: what ran, and for long enough.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use argus_core::desired::{Accepted, Image};
+use argus_core::ident::{EnvName, ServiceName};
+use argus_core::observed::Store;
+use argus_core::time::Timestamp;
+
+/// What was ready for less is nothing to go back to.
+const PROVEN: Duration = Duration::from_secs(10);
+
+/// From when on all that runs has run for long enough to be called good: what is ready for a moment may end in the next.
+pub(super) fn proven_at(env: &EnvName, world: &Store) -> Timestamp {
+    let containers = world
+        .of(env)
+        .into_iter()
+        .flat_map(|seen| seen.containers.values());
+    let started = containers.filter_map(|container| container.inspect.as_ref()?.started_at);
+    started.max().map_or(Timestamp(0), |at| at + PROVEN)
+}
+
+/// What it runs now, whatever its tags and build contexts become.
+pub(super) fn pinned(accepted: &Accepted, world: &Store) -> Accepted {
+    let mut pinned = accepted.clone();
+    let ids = ids(accepted, world);
+    for (name, service) in &mut pinned.desired.services {
+        if let Some(id) = ids.get(name) {
+            service.image = Image::Named(id.clone());
+        }
+    }
+    pinned
+}
+
+/// Whether the images that run are those that were pinned: an image can be another without a new revision, as that of mocks is after
+/// an upgrade of this program.
+pub(super) fn runs_as_pinned(pinned: &Accepted, world: &Store) -> bool {
+    let ids = ids(pinned, world);
+    pinned
+        .desired
+        .services
+        .iter()
+        .all(|(name, service)| ids.get(name).is_none_or(|id| id == service.image.reference()))
+}
+
+/// The ids of the images that the services run.
+fn ids(accepted: &Accepted, world: &Store) -> BTreeMap<ServiceName, String> {
+    let seen = world.of(&accepted.desired.env).into_iter();
+    let containers = seen.flat_map(|seen| seen.containers.values());
+    let id = |container: &std::sync::Arc<argus_core::observed::Container>| {
+        let service = container.owner()?.service?;
+        Some((service, container.inspect.as_ref()?.image_id.clone()?))
+    };
+    containers.filter_map(id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use argus_core::desired::admit::{SpecContext, admit};
+    use argus_core::ident::ContainerId;
+    use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
+    use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, WatchEvent};
+
+    use super::*;
+
+    fn world(image_id: &str) -> Store {
+        let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "web")];
+        let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let container = Container {
+            id: ContainerId::new("c").unwrap(),
+            name: "shop-web".to_owned(),
+            labels: labels.into_iter().collect(),
+            image: "web:1".to_owned(),
+            state: ContainerState::Running,
+            created_at: Timestamp(1),
+            networks: BTreeMap::new(),
+            inspect: Some(InspectInfo {
+                started_at: Some(Timestamp(1)),
+                finished_at: None,
+                exit_code: 0,
+                oom_killed: false,
+                error: String::new(),
+                image_id: Some(image_id.to_owned()),
+                health: None,
+                config: Config::default(),
+            }),
+            stopped_by_other: None,
+            oom_at: None,
+        };
+        let mut world = Store::default();
+        for sighting in [
+            WatchEvent::Connected(Timestamp(1)),
+            WatchEvent::Init,
+            WatchEvent::Apply(Object::Container(Arc::new(container))),
+            WatchEvent::InitDone,
+        ] {
+            world.apply(sighting);
+        }
+        world
+    }
+
+    #[test]
+    fn another_image_of_the_same_revision_is_pinned_anew() {
+        let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web: { image: web:1, container: { name: shop-web } }\n";
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let accepted = Accepted {
+            desired: admit(&written, &SpecContext::default()).desired.unwrap(),
+            spec_path: "e2e.yaml".to_owned(),
+            accepted_at: Timestamp(1),
+            has_pending_edit: false,
+        };
+        let (old, new) = (world("sha256:old"), world("sha256:new"));
+        let good = pinned(&accepted, &old);
+        assert!(runs_as_pinned(&good, &old) && !runs_as_pinned(&good, &new));
+        assert!(runs_as_pinned(&pinned(&accepted, &new), &new), "and once only");
+        assert!(
+            runs_as_pinned(&good, &Store::default()),
+            "what does not run tells nothing"
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! The state directory: what lies where, and who may read it.
+
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use argus_core::time::Timestamp;
+use atomic_write_file::AtomicWriteFile;
+
+use crate::journal::quarantine::{self, Quarantined};
+
+/// Why the state directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Its files would be taken for specs, or make the spec folder look changed for ever.
+    #[error("state directory `{}` lies inside the specs directory `{}`", .state.display(), .specs.display())]
+    InsideSpecs {
+        /// State directory.
+        state: PathBuf,
+        /// Specs directory.
+        specs: PathBuf,
+    },
+    /// It cannot be made or read.
+    #[error("cannot use `{}`", .path.display())]
+    Io {
+        /// What was touched.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another controller holds it.
+    #[error(transparent)]
+    Held(#[from] crate::lock::LockError),
+}
+
+/// Paths below the state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateDir {
+    root: PathBuf,
+}
+
+impl StateDir {
+    /// Makes the folders with their modes. Refuses a place inside the specs directory.
+    pub fn prepare(state: &Path, specs: &Path) -> Result<Self, StateError> {
+        let at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| StateError::Io { path, source }
+        };
+        let (root, specs) = (
+            resolve(state).map_err(at(state))?,
+            resolve(specs).map_err(at(specs))?,
+        );
+        if root.starts_with(&specs) {
+            return Err(StateError::InsideSpecs { state: root, specs });
+        }
+        let dir = Self { root };
+        for (path, mode) in [
+            (dir.root.clone(), 0o755),
+            (dir.environments(), 0o755),
+            (dir.incidents(), 0o755),
+            (dir.private(), 0o700),
+            (dir.builds(), 0o700),
+            (dir.evidence(), 0o700),
+        ] {
+            let made = std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(mode)
+                .create(&path);
+            // The umask may have taken bits away, and an older run may have left others.
+            made.and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)))
+                .map_err(at(&path))?;
+        }
+        Ok(dir)
+    }
+
+    /// Puts aside what lies where folders and files of ours must lie, and is none.
+    pub fn clear(state: &Path, now: Timestamp) -> Vec<Quarantined> {
+        let dir = Self::at(state);
+        let folders = [
+            dir.environments(),
+            dir.incidents(),
+            dir.private(),
+            dir.builds(),
+            dir.evidence(),
+        ];
+        let files = [dir.controller_json(), dir.lock(), dir.clean_shutdown()];
+        let folders = folders
+            .iter()
+            .filter_map(|path| quarantine::unless_folder(path, now));
+        // Folders first: what lies in one that was put aside is not looked at.
+        let mut all: Vec<_> = folders.collect();
+        let written = std::fs::read_dir(dir.environments())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let written = written.map(|entry| entry.path()).filter(|path| is_status(path));
+        all.extend(
+            files
+                .into_iter()
+                .chain(written)
+                .filter_map(|path| quarantine::unless_file(&path, now)),
+        );
+        all
+    }
+
+    /// The paths of a state directory that exists; touches nothing, for readers.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Status of the whole.
+    pub fn controller_json(&self) -> PathBuf {
+        self.root.join("controller.json")
+    }
+
+    /// Folder of `ENV.json`, `ENV.env` and `ENV.debug`; readable by everybody.
+    pub fn environments(&self) -> PathBuf {
+        self.root.join("environments")
+    }
+
+    /// The calls behind the errors of an environment, while there are some; readable by everybody.
+    pub fn debug(&self, env: &str) -> PathBuf {
+        self.environments().join(format!("{env}.debug"))
+    }
+
+    /// Folder of what was found after runs that did not end well; readable by everybody.
+    pub fn incidents(&self) -> PathBuf {
+        self.root.join("incidents")
+    }
+
+    /// What was done and is to be done.
+    pub fn journal(&self) -> PathBuf {
+        self.private().join("journal.jsonl")
+    }
+
+    /// Folder of everything that only the controller's user may read.
+    pub fn private(&self) -> PathBuf {
+        self.root.join("private")
+    }
+
+    /// Folder of build and pull logs.
+    pub fn builds(&self) -> PathBuf {
+        self.private().join("builds")
+    }
+
+    /// Log of the last build or pull of an image.
+    pub fn build_log(&self, image: &str) -> PathBuf {
+        let tame = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
+                c
+            } else {
+                '_'
+            }
+        };
+        let name: String = image.chars().take(160).map(tame).collect();
+        self.builds().join(format!("{name}.log"))
+    }
+
+    /// Folder of what failed runs left.
+    pub fn evidence(&self) -> PathBuf {
+        self.private().join("evidence")
+    }
+
+    /// Folder of what one failed run left.
+    pub fn run(&self, environment: &str, service: &str, number: u64) -> PathBuf {
+        self.evidence()
+            .join(environment)
+            .join(service)
+            .join(number.to_string())
+    }
+
+    /// The controller's identity.
+    pub fn identity(&self) -> PathBuf {
+        self.private().join("identity")
+    }
+
+    /// The lock's file.
+    pub fn lock(&self) -> PathBuf {
+        self.private().join("lock")
+    }
+
+    /// Sticky ports, counters and what was taken down by hand.
+    pub fn state_json(&self) -> PathBuf {
+        self.private().join("memory.json")
+    }
+
+    /// Last good revision of every spec file.
+    pub fn specs_json(&self) -> PathBuf {
+        self.private().join("book.json")
+    }
+
+    /// There after a clean stop, and only then.
+    pub fn clean_shutdown(&self) -> PathBuf {
+        self.private().join("clean_shutdown")
+    }
+
+    /// Removes the marker of the last clean stop; tells whether it was there.
+    pub fn take_clean_shutdown(&self) -> io::Result<bool> {
+        match std::fs::remove_file(self.clean_shutdown()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What the status writer writes.
+pub(crate) fn is_status(path: &Path) -> bool {
+    let endings = ["json", "env", "debug"];
+    path.extension()
+        .is_some_and(|ext| endings.iter().any(|ending| ext == *ending))
+}
+
+/// Writes a file that only the owner may read; a reader never sees half of it.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with_mode(path, bytes, 0o600)
+}
+
+/// Writes a file that everybody may read; a reader never sees half of it.
+pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with_mode(path, bytes, 0o644)
+}
+
+fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = AtomicWriteFile::options().open(path)?;
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(mode))?;
+    file.write_all(bytes)?;
+    file.commit()
+}
+
+/// The path without links and dots, also where its last parts do not exist yet.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut missing = Vec::new();
+    let absolute = std::path::absolute(path)?;
+    let mut existing = absolute.as_path();
+    loop {
+        match existing.canonicalize() {
+            Ok(real) => {
+                let mut whole = real;
+                for part in missing.iter().rev() {
+                    match part {
+                        Component::ParentDir => drop(whole.pop()),
+                        part => whole.push(part),
+                    }
+                }
+                return Ok(whole);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut parts = existing.components();
+                missing.extend(parts.next_back());
+                existing = parts.as_path();
+                if existing.as_os_str().is_empty() {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn status_is_for_everybody_and_the_rest_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("a/state"), &dir.path().join("specs")).unwrap();
+        assert_eq!(mode(state.root()), 0o755);
+        assert_eq!(mode(&state.environments()), 0o755);
+        assert_eq!(mode(&state.private()), 0o700);
+        write_private(&state.state_json(), b"{}").unwrap();
+        write_public(&state.controller_json(), b"{}").unwrap();
+        write_public(&state.controller_json(), b"{\"a\":1}").unwrap();
+        assert_eq!(mode(&state.state_json()), 0o600);
+        assert_eq!(mode(&state.controller_json()), 0o644);
+        assert_eq!(std::fs::read(state.controller_json()).unwrap(), b"{\"a\":1}");
+    }
+
+    #[test]
+    fn a_state_directory_inside_the_specs_is_refused_also_through_links_and_dots() {
+        let dir = tempfile::tempdir().unwrap();
+        let specs = dir.path().join("specs");
+        std::fs::create_dir(&specs).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&specs, &link).unwrap();
+        for state in [
+            specs.clone(),
+            specs.join("state"),
+            link.join("x/y"),
+            dir.path().join("none/../specs/state"),
+        ] {
+            let refused = StateDir::prepare(&state, &specs);
+            assert!(
+                matches!(refused, Err(StateError::InsideSpecs { .. })),
+                "{}",
+                state.display()
+            );
+        }
+        StateDir::prepare(&dir.path().join("specs-state"), &specs).unwrap();
+    }
+
+    #[test]
+    fn the_marker_of_a_clean_stop_is_taken_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        assert!(!state.take_clean_shutdown().unwrap());
+        write_private(&state.clean_shutdown(), b"").unwrap();
+        assert!(state.take_clean_shutdown().unwrap());
+        assert!(!state.take_clean_shutdown().unwrap());
+    }
+}

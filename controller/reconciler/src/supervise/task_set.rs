@@ -1,0 +1,101 @@
+//! One-time jobs that run beside their owner, each with a label that comes back with its end.
+
+use std::collections::HashMap;
+use std::future::Future;
+
+use tokio::task::{AbortHandle, Id, JoinSet};
+
+/// Jobs in flight; dropping the crew abandons them all.
+#[derive(Debug)]
+pub struct TaskSet<L, T> {
+    jobs: JoinSet<T>,
+    labels: HashMap<Id, (L, AbortHandle)>,
+}
+
+/// A job that ended without a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskFailure {
+    /// It panicked, with this message.
+    Panicked(String),
+    /// It was abandoned.
+    Aborted,
+}
+
+impl<L, T: Send + 'static> Default for TaskSet<L, T> {
+    fn default() -> Self {
+        Self {
+            jobs: JoinSet::new(),
+            labels: HashMap::new(),
+        }
+    }
+}
+
+impl<L, T: Send + 'static> TaskSet<L, T> {
+    /// Starts a job.
+    pub fn start(&mut self, label: L, job: impl Future<Output = T> + Send + 'static) {
+        let handle = self.jobs.spawn(job);
+        self.labels.insert(handle.id(), (label, handle));
+    }
+
+    /// The next job that ends; waits for ever while there is none. May be dropped and called again at any time.
+    pub async fn next_ended(&mut self) -> (L, Result<T, TaskFailure>) {
+        loop {
+            let (id, result) = match self.jobs.join_next_with_id().await {
+                None => std::future::pending().await,
+                Some(Ok((id, value))) => (id, Ok(value)),
+                Some(Err(error)) => (error.id(), Err(error)),
+            };
+            let Some((label, _)) = self.labels.remove(&id) else {
+                continue;
+            };
+            return (label, result.map_err(lost));
+        }
+    }
+
+    /// Abandons the jobs whose label answers yes; their ends are reported like all others.
+    pub fn abort(&self, which: impl Fn(&L) -> bool) {
+        for (label, handle) in self.labels.values() {
+            if which(label) {
+                handle.abort();
+            }
+        }
+    }
+
+    /// How many jobs have not been reported as ended.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// No job is in flight.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+}
+
+fn lost(error: tokio::task::JoinError) -> TaskFailure {
+    match error.try_into_panic() {
+        Ok(payload) => TaskFailure::Panicked(super::panic_message(payload.as_ref())),
+        Err(_) => TaskFailure::Aborted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_end_comes_back_with_its_label() {
+        let mut crew: TaskSet<&str, u32> = TaskSet::default();
+        crew.start("good", async { 7 });
+        assert_eq!(crew.next_ended().await, ("good", Ok(7)));
+        crew.start("bad", async { panic!("no way") });
+        assert_eq!(
+            crew.next_ended().await,
+            ("bad", Err(TaskFailure::Panicked("no way".to_owned())))
+        );
+        crew.start("long", std::future::pending());
+        crew.abort(|label| *label == "long");
+        assert_eq!(crew.next_ended().await, ("long", Err(TaskFailure::Aborted)));
+        assert!(crew.is_empty());
+    }
+}

@@ -1,0 +1,307 @@
+//! Joins everything: settings, engine, controller, what people see.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use argus_backend::{Backend as _, EngineInfo as EngineAbout};
+use argus_core::outcome::ActionError;
+use argus_core::status::code_of;
+use argus_crds::error::{Code, Reason, StructuredError};
+use argus_docker::{Docker, Endpoint, OwnImage};
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::lock::{LOCK, LockError};
+use argus_reconciler::shutdown::Signals;
+use argus_reconciler::state_dir::{StateDir, StateError};
+use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
+use argus_reconciler::{Controller, Handle, Running, Snapshot, TaskDied};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{output, spec_files};
+use crate::client::{self, ControllerClient, InProcess};
+use crate::exit::{Exit, Failure, chain};
+use crate::http::{self, Guard};
+use crate::live::{self, screen::Screen};
+use crate::metrics::Metrics;
+use crate::own_image;
+use crate::service;
+use crate::settings::Settings;
+use crate::view::{About, StatusDocuments, View};
+
+/// The engine that the settings name; nothing is connected yet.
+pub(crate) fn docker(settings: &Settings) -> Result<Docker, Failure> {
+    Ok(connect(settings, endpoint(settings)?))
+}
+
+/// With an image of this program at hand, to look where nothing can be seen from here.
+fn connect(settings: &Settings, endpoint: Endpoint) -> Docker {
+    let state = StateDir::at(settings.state.clone());
+    let own_image: OwnImage = Arc::new(move || own_image::build(&state));
+    Docker::with_own_image(
+        endpoint,
+        Arc::new(clock::now),
+        Some(own_image).filter(|_| settings.helpers),
+        settings.times.deadlines.long,
+    )
+}
+
+fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
+    Endpoint::discover(settings.docker_host.as_deref()).map_err(|error| {
+        let details = serde_json::json!({ "endpoint": settings.docker_host, "reason": error.to_string() });
+        Failure::of(Code::DockerUnavailable, error.to_string())
+            .about(details)
+            .exit(Exit::Usage)
+    })
+}
+
+/// A call on the engine that failed, as the end of a command.
+pub(crate) fn engine_failure(doing: &str, error: &ActionError) -> Failure {
+    let details = serde_json::json!({ "doing": doing, "reason": error.to_string() });
+    Failure::of(code_of(error), format!("{doing}: {error}")).about(details)
+}
+
+/// A state directory that cannot be had, as the end of a command.
+pub(crate) fn state_failure(error: &StateError) -> Failure {
+    match error {
+        StateError::Held(LockError::Held { holder, .. }) => {
+            let details = serde_json::json!({
+                "pid": holder.pid, "host": holder.host, "since": holder.since, "run": holder.run,
+            });
+            Failure::new(StructuredError::new(Code::LeaseHeld, chain(error)).details(details))
+        }
+        StateError::InsideSpecs { .. } => Failure::missing(Reason::NotPossible, chain(error))
+            .exit(Exit::Usage)
+            .hint("give `--state` another place"),
+        StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
+            Failure::missing(Reason::Unreadable, chain(error))
+                .exit(Exit::Unexpected)
+                .hint("make it a folder that this user may write to, or give `--state` another place")
+        }
+    }
+}
+
+/// Runs a controller until it is stopped.
+pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Exit, Failure> {
+    let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
+    let endpoint = endpoint(&settings)?;
+    let engine_host = host_of(&endpoint).await;
+    let docker = connect(&settings, endpoint);
+    let endpoint = docker.endpoint();
+    let controller =
+        Controller::open(options(&settings, engine_host)).map_err(|error| state_failure(&error))?;
+    let state = controller.state().clone();
+    tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
+
+    let (to_show, shown) = watch::channel(Arc::<StatusDocuments>::default());
+    let (answers, engine) = watch::channel(None);
+    let (listening, http) = watch::channel(None);
+    let about = About {
+        started_at: clock::now(),
+        // Whoever reads these may stand elsewhere.
+        specs: std::path::absolute(&settings.specs).unwrap_or_else(|_| settings.specs.clone()),
+        state: std::path::absolute(state.root())
+            .unwrap_or_else(|_| state.root().to_path_buf())
+            .display()
+            .to_string(),
+        endpoint: endpoint.clone(),
+        engine,
+        http,
+        debug: settings.debug,
+    };
+    let feed = controller.journal().feed();
+    let view = View::new(about, to_show, controller.journal());
+    let tally = controller.journal().tally().clone();
+    // What was written before is another run's.
+    let begun = *feed.newest().borrow();
+    let (handle, running) = controller.start(docker.clone(), Arc::new(view));
+    let (supervisor, stop) = (running.supervisor(), running.stop_token());
+    let metrics = Metrics::new(&tally, handle.snapshots(), shown.clone());
+    let meter = metrics.meter(feed.clone(), begun);
+    supervisor.spawn("meter", Importance::Useful, {
+        let stop = stop.clone();
+        move || meter.clone().run(stop.clone())
+    });
+    let surface = ControllerClient::in_process(
+        settings.clone(),
+        InProcess {
+            handle: handle.clone(),
+            shown: shown.clone(),
+            feed,
+            metrics,
+        },
+    );
+    start_http(supervisor, &surface, &settings, &listening, &stop);
+    supervisor.spawn_once(
+        "about",
+        Importance::Useful,
+        ask_about(docker, handle.snapshots(), answers),
+    );
+    let watched = watchdog::run(
+        supervisor.pulses().clone(),
+        service::asks_every(),
+        service::feed,
+        stop.clone(),
+    );
+    supervisor.spawn_once("watchdog", Importance::Critical, watched);
+    supervisor.spawn_once(
+        "service",
+        Importance::Useful,
+        service::report(handle.snapshots(), shown.clone(), stop.clone()),
+    );
+    let place = settings.specs.display();
+    let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");
+    if screen.is_none() {
+        output::note(&note);
+    }
+    supervisor.spawn_once("show", Importance::Useful, live::show(shown, screen, note));
+    drop(handle);
+    tokio::select! {
+        ended = running.ended() => match ended {
+            Ok(()) => Ok(Exit::Done),
+            Err(died) => Err(end_of(&died)),
+        },
+        () = signals.second(stop) => Ok(Exit::Interrupted),
+    }
+}
+
+/// A controller that a command has for itself and stops again: it says nothing but in its files, and nobody commands it but
+/// through the handle.
+pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running), Failure> {
+    let endpoint = endpoint(settings)?;
+    let engine_host = host_of(&endpoint).await;
+    let docker = connect(settings, endpoint);
+    let controller =
+        Controller::open(options(settings, engine_host)).map_err(|error| state_failure(&error))?;
+    let about = About {
+        started_at: clock::now(),
+        specs: settings.specs.clone(),
+        state: settings.state.display().to_string(),
+        endpoint: docker.endpoint(),
+        engine: watch::channel(None).1,
+        http: watch::channel(None).1,
+        debug: settings.debug,
+    };
+    let view = View::new(about, watch::channel(Arc::default()).0, controller.journal());
+    Ok(controller.start(docker, Arc::new(view)))
+}
+
+fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
+    let times = settings.times;
+    argus_reconciler::Options {
+        specs: settings.specs.clone(),
+        state: settings.state.clone(),
+        strict: settings.strict,
+        env_allow: settings.env_allow.clone(),
+        process_env: spec_files::process_env(),
+        allow_mounts: spec_files::allow_mounts(settings),
+        own_image: own_image::when_needed(&StateDir::at(settings.state.clone())),
+        publish_address: settings.publish_address,
+        engine_host,
+        helpers: settings.helpers,
+        deadlines: times.deadlines,
+        engine_breaker: times.breaker,
+        stop_grace: times.stop_grace,
+        journal_limit: argus_reconciler::journal::handle::LIMIT,
+        lease_ttl: times.lease_ttl,
+        clock: Clock::system(),
+    }
+}
+
+/// A task that died, as the end of the controller.
+fn end_of(died: &TaskDied) -> Failure {
+    if died.task != LOCK {
+        return Failure::fault("controller stopped", died);
+    }
+    let message = format!("controller stopped: {}; containers keep running", died.reason);
+    Failure::missing(Reason::NotPossible, message)
+        .exit(Exit::Unexpected)
+        .hint("`argus run` starts it again and goes on with what is there")
+}
+
+/// Where published ports are reached, when the engine is not on this host.
+async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
+    let Endpoint::Tcp(address) = endpoint else {
+        return None;
+    };
+    let mut found = tokio::net::lookup_host(address.as_str()).await.ok()?;
+    found
+        .next()
+        .map(|address| address.ip())
+        .filter(|ip| !ip.is_loopback())
+}
+
+/// On the socket in the state directory always, on an address where there is to be one.
+fn start_http(
+    supervisor: &Supervisor,
+    surface: &ControllerClient,
+    settings: &Settings,
+    listening: &watch::Sender<Option<SocketAddr>>,
+    stop: &CancellationToken,
+) {
+    let path = client::socket(surface.state());
+    supervisor.spawn("http-socket", Importance::Useful, {
+        let (surface, stop) = (surface.clone(), stop.clone());
+        move || {
+            let app = http::routes(surface.clone(), Guard::Socket, stop.clone());
+            let (path, stop) = (path.clone(), stop.clone());
+            async move {
+                if let Err(error) = http::listen::socket(path.clone(), app, stop).await {
+                    tracing::error!(socket = %path.display(), error = chain(&error), "cannot serve commands");
+                }
+            }
+        }
+    });
+    let Some(wanted) = settings.listen else { return };
+    let token = match http::token(surface.state()) {
+        Ok(token) => token,
+        Err(error) => {
+            tracing::error!(
+                error = chain(&error),
+                "cannot make the token; HTTP is on the socket only"
+            );
+            return;
+        }
+    };
+    supervisor.spawn("http", Importance::Useful, {
+        let (surface, stop, listening) = (surface.clone(), stop.clone(), listening.clone());
+        move || {
+            let (surface, stop, token) = (surface.clone(), stop.clone(), token.clone());
+            let app = {
+                let stop = stop.clone();
+                move |at| {
+                    let token = token.clone();
+                    http::routes(surface.clone(), Guard::Address { at, token }, stop.clone())
+                }
+            };
+            http::listen::address(wanted, app, listening.clone(), stop)
+        }
+    });
+}
+
+/// Asks the engine who it is, each time it comes within reach.
+async fn ask_about(
+    docker: Docker,
+    mut outlooks: watch::Receiver<Arc<Snapshot>>,
+    answers: watch::Sender<Option<EngineAbout>>,
+) {
+    loop {
+        if outlooks
+            .wait_for(|outlook| outlook.store.reachable())
+            .await
+            .is_err()
+        {
+            return;
+        }
+        match docker.info().await {
+            Ok(about) => drop(answers.send_replace(Some(about))),
+            Err(error) => tracing::debug!(%error, "engine does not say who it is"),
+        }
+        if outlooks
+            .wait_for(|outlook| !outlook.store.reachable())
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Taking environments down without a controller: the same brain, with nothing desired and eyes for nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use argus_backend::Backend as _;
+use argus_core::ident::EnvName;
+use argus_core::lease::{ControllerLease, Leases, Ownership};
+use argus_core::observed::Store;
+use argus_core::plan::{Subject, WaitingOn};
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::state::PlannerState;
+use argus_core::user_requests::UserRequests;
+use argus_crds::error::{Code, StructuredError};
+use argus_docker::Docker;
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::lock::{Lock, LockHolder, host_name};
+use argus_reconciler::reconciler::PersistedState;
+use argus_reconciler::specs::StartingPoint;
+use argus_reconciler::state_dir::{StateDir, StateError};
+use argus_reconciler::{identity, persisted};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::json;
+
+use crate::app;
+use crate::cli::offline::{self, EngineObserver, execute};
+use crate::cli::{output, status};
+use crate::exit::{Exit, Failure};
+use crate::settings::Settings;
+
+/// Takes these down, or all of this controller's without any.
+pub(super) async fn take_down(
+    settings: &Settings,
+    envs: Vec<EnvName>,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let refused = |error: StateError| app::state_failure(&error);
+    let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
+    let now = clock::now();
+    let run = identity::fresh(now);
+    let me = LockHolder {
+        pid: std::process::id(),
+        host: host_name(),
+        since: now.to_string(),
+        run: run.clone(),
+    };
+    let lock = Lock::take(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
+    let (controller, _) = identity::read_or_make(&state.identity(), &settings.specs, None, now);
+    let docker = app::docker(settings)?;
+    let site = ControllerIdentity {
+        controller,
+        run,
+        publish_address: settings.publish_address,
+    };
+    let envs = if envs.is_empty() {
+        all(&docker, &state, &site.controller).await?
+    } else {
+        envs.into_iter().collect()
+    };
+    let leases = offline::leases(&docker, &site, &state).await?;
+    for env in &envs {
+        if let Ownership::Theirs(lease) = leases.ownership(env, true, now) {
+            return Err(held(env, lease));
+        }
+    }
+    // What was adopted from a dead controller carries its labels: only the memory tells that it is ours.
+    let remembered: PersistedState = status::peek(&state.state_json());
+    let memory = PlannerState {
+        environments: remembered.environments,
+        ..PlannerState::default()
+    };
+    let mut eyes = EngineObserver::open(&docker, Some(envs.clone())).await?;
+    eyes.inspect().await?;
+    let work = OfflineDown {
+        leases,
+        eyes,
+        docker,
+        brain: Planner::new(site, memory),
+    };
+    let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
+    done.unwrap_or_else(|_| {
+        let waited = humantime::format_duration(timeout);
+        Err(Failure::of(Code::Timeout, format!("not gone within {waited}"))
+            .about(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
+            .exit(Exit::Late))
+    })?;
+    forget(&state, &envs)?;
+    drop(lock);
+    Ok(())
+}
+
+/// Another controller is at work on it.
+fn held(env: &EnvName, lease: &ControllerLease) -> Failure {
+    let note = &lease.spec;
+    let message = format!(
+        "controller {} (pid {} on `{}`) is at work on `{env}`",
+        note.controller, note.pid, note.host
+    );
+    let holder =
+        json!({ "controller": note.controller, "run": note.run, "host": note.host, "pid": note.pid });
+    let error = StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }));
+    Failure::new(error.environment(env.as_str()))
+}
+
+/// Everything that has a status here, or carries this controller's label.
+async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTreeSet<EnvName>, Failure> {
+    let names = status::names(state)?
+        .into_iter()
+        .filter_map(|name| EnvName::new(name).ok());
+    let eyes = EngineObserver::open(docker, None).await?;
+    let ours = eyes.world.containers().filter_map(|container| container.owner());
+    let ours = ours
+        .filter(|owner| owner.controller == controller)
+        .map(|owner| owner.environment);
+    Ok(names.chain(ours).collect())
+}
+
+struct OfflineDown {
+    leases: Leases,
+    docker: Docker,
+    eyes: EngineObserver,
+    brain: Planner,
+}
+
+impl OfflineDown {
+    async fn until_gone(mut self, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
+        let clock = Clock::system();
+        let mut acts = FuturesUnordered::new();
+        loop {
+            let turn = self.turn();
+            for step in turn.actions {
+                output::note(&format!(
+                    "{} {} ({})",
+                    step.action.verb(),
+                    name(&step.subject, &self.eyes.world),
+                    step.cause
+                ));
+                acts.push(execute(self.docker.clone(), step));
+            }
+            if turn.relist {
+                self.docker.request_relist();
+            }
+            if acts.is_empty() {
+                if turn.plans.values().all(|plan| plan.is_settled()) && nothing_left(&self.eyes.world, envs) {
+                    return Ok(());
+                }
+                let waits = turn.plans.values().flat_map(|plan| &plan.waits);
+                if let Some(failed) = waits
+                    .clone()
+                    .find(|wait| matches!(wait.on, WaitingOn::Failed { .. }))
+                {
+                    let why = argus_core::status::words(&failed.on).message;
+                    return Err(
+                        Failure::of(Code::CleanupFailed, format!("{}: {why}", failed.subject))
+                            .about(json!({ "subject": failed.subject.to_string(), "reason": why })),
+                    );
+                }
+            }
+            tokio::select! {
+                Some((step, outcome)) = acts.next() => {
+                    if let Err(error) = &outcome {
+                        output::note(&format!("{} {}: {error}", step.action.verb(), name(&step.subject, &self.eyes.world)));
+                    }
+                    self.brain.finished(&step, &outcome, &self.eyes.world, clock.now());
+                }
+                seen = self.eyes.see() => seen?,
+                () = clock.sleep_until(turn.wake_at) => {}
+            }
+        }
+    }
+
+    fn turn(&mut self) -> ReconcileResult {
+        self.brain.reconcile(&Inputs {
+            requests: &UserRequests::default(),
+            leases: &self.leases,
+            specs: &BTreeMap::new(),
+            preflight: None,
+            scanned: true,
+            store: &self.eyes.world,
+            health: &BTreeMap::new(),
+            now: clock::now(),
+        })
+    }
+}
+
+/// A subject by its name, where it is seen: ids say little to people.
+fn name(subject: &Subject, world: &Store) -> String {
+    let named = match subject {
+        Subject::ExtraContainer { id } => world
+            .container(id)
+            .map(|container| format!("container `{}`", container.name)),
+        Subject::ExtraNetwork { id } => world
+            .network(id)
+            .map(|network| format!("network `{}`", network.name)),
+        Subject::Service { .. }
+        | Subject::Network { .. }
+        | Subject::Volume { .. }
+        | Subject::Image { .. } => None,
+    };
+    named.unwrap_or_else(|| subject.to_string())
+}
+
+/// Named volumes may stay: whether they do is the brain's decision, which is settled by then.
+fn nothing_left(world: &Store, envs: &BTreeSet<EnvName>) -> bool {
+    let gone = |env| {
+        world
+            .of(env)
+            .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty())
+    };
+    envs.iter().all(gone)
+}
+
+/// Removes their status, and remembers that a person took them down at the revision that was accepted last.
+fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
+    let fault = |error: std::io::Error| Failure::fault("cannot keep what was taken down", &error);
+    let now = clock::now();
+    let kept: StartingPoint = persisted::read(&state.specs_json(), now)
+        .value
+        .unwrap_or_default();
+    let mut remembered: PersistedState = persisted::read(&state.state_json(), now)
+        .value
+        .unwrap_or_default();
+    for accepted in kept
+        .held
+        .values()
+        .filter(|accepted| envs.contains(&accepted.desired.env))
+    {
+        remembered
+            .overrides
+            .down
+            .insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
+    }
+    // A fork has no file that could bring it back, and so nothing of it is remembered.
+    remembered.overrides.forks.retain(|env, _| !envs.contains(env));
+    persisted::write(&state.state_json(), &remembered).map_err(fault)?;
+    for env in envs {
+        for ending in ["json", "env", "debug"] {
+            match std::fs::remove_file(state.environments().join(format!("{env}.{ending}"))) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_core::desired::Accepted;
+    use argus_core::desired::admit::{SpecContext, admit};
+    use argus_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_fork_that_is_taken_down_does_not_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container: { name: shop-web }\n";
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let accepted = std::sync::Arc::new(Accepted {
+            desired: admit(&written, &SpecContext::default()).desired.unwrap(),
+            spec_path: "e2e.yaml".to_owned(),
+            accepted_at: Timestamp(1),
+            has_pending_edit: false,
+        });
+        let env = |name: &str| EnvName::new(name).unwrap();
+        let mut remembered = PersistedState::default();
+        for name in ["one", "two"] {
+            remembered.overrides.forks.insert(env(name), accepted.clone());
+        }
+        persisted::write(&state.state_json(), &remembered).unwrap();
+        forget(&state, &BTreeSet::from([env("one")])).unwrap();
+        let kept: PersistedState = persisted::read(&state.state_json(), Timestamp(1)).value.unwrap();
+        assert_eq!(kept.overrides.forks.into_keys().collect::<Vec<_>>(), [env("two")]);
+    }
+}

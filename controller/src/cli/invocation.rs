@@ -1,0 +1,80 @@
+//! What a command was asked for, for whoever wants to know what was called.
+
+use std::collections::BTreeSet;
+
+use argus_crds::error::Call;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+use serde_json::{Map, Value};
+
+use crate::call_trace;
+
+/// The command as it was understood: its verbs, and what was given by flag, word or variable.
+pub(super) fn command(matches: &ArgMatches, all: &Command) -> Call {
+    let groups = groups(all);
+    let (mut verbs, mut arguments) = ("argus".to_owned(), given(matches, &groups));
+    let mut inside = matches.subcommand();
+    while let Some((verb, matches)) = inside {
+        verbs = format!("{verbs} {verb}");
+        arguments.extend(given(matches, &groups));
+        inside = matches.subcommand();
+    }
+    Call::new(verbs, call_trace::tame(arguments))
+}
+
+fn given(matches: &ArgMatches, groups: &BTreeSet<String>) -> Map<String, Value> {
+    let is_given = |id: &&clap::Id| {
+        let source = matches.value_source(id.as_str());
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+            && !groups.contains(id.as_str())
+    };
+    let given = |id: &clap::Id| {
+        let raw = matches.get_raw(id.as_str()).into_iter().flatten();
+        let mut words = raw.map(|word| value(&word.to_string_lossy()));
+        match (words.next(), words.next()) {
+            (None, _) => Value::from(true),
+            (Some(one), None) => one,
+            (Some(one), Some(two)) => [one, two].into_iter().chain(words).collect(),
+        }
+    };
+    let ids = matches.ids().filter(is_given);
+    ids.map(|id| (id.to_string(), given(id))).collect()
+}
+
+/// Numbers and truth values are such.
+fn value(word: &str) -> Value {
+    match serde_json::from_str(word) {
+        Ok(plain @ (Value::Number(_) | Value::Bool(_))) => plain,
+        Ok(_) | Err(_) => Value::from(word),
+    }
+}
+
+/// Options that are defined together have a name together, which is no argument.
+fn groups(command: &Command) -> BTreeSet<String> {
+    let own = command.get_groups().map(|group| group.get_id().to_string());
+    let inside = command.get_subcommands().flat_map(groups);
+    own.chain(inside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::CommandFactory as _;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_with_what_was_given_and_not_with_what_holds_anyway() {
+        let command_line = ["argus", "logs", "shop", "api", "--tail", "3", "--debug"];
+        let all = crate::cli::Cli::command();
+        let matches = all.clone().try_get_matches_from(command_line).unwrap();
+        let call = command(&matches, &all);
+        assert_eq!(call.operation, "argus logs");
+        let told: BTreeMap<String, Value> = call.arguments.into_iter().collect();
+        let wanted = json!({ "target": "shop", "service": "api", "tail": 3, "debug": true });
+        let wanted: BTreeMap<String, Value> = serde_json::from_value(wanted).unwrap();
+        assert_eq!(told, wanted);
+    }
+}

@@ -1,0 +1,212 @@
+//! Orphans without a controller: the same brain, of whose plan only what is about orphans is carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::Backend as _;
+use argus_core::ident::EnvName;
+use argus_core::lease::Leases;
+use argus_core::plan::{Plan, Step, Subject};
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::state::PlannerState;
+use argus_core::status::{leftovers, orphans};
+use argus_core::user_requests::UserRequests;
+use argus_crds::status::Orphan;
+use argus_docker::Docker;
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::identity;
+use argus_reconciler::lock::{Lock, LockHolder, host_name};
+use argus_reconciler::overrides::DesiredState;
+use argus_reconciler::reconciler::PersistedState;
+use argus_reconciler::state_dir::{StateDir, StateError};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+
+use crate::app;
+use crate::blocking_io;
+use crate::cli::offline::{self, EngineObserver, execute};
+use crate::cli::preflight::{Wanted, wanted};
+use crate::cli::{output, status};
+use crate::exit::Failure;
+use crate::settings::Settings;
+
+/// What there is; with a limit it is removed within that.
+pub(super) async fn look(
+    settings: &Settings,
+    projects: &[String],
+    clean: Option<Duration>,
+) -> Result<Vec<Orphan>, Failure> {
+    let now = clock::now();
+    let run = identity::fresh(now);
+    let state = StateDir::at(settings.state.clone());
+    let (own, there, me) = (settings.clone(), state.clone(), run.clone());
+    // The lock is held until all is done.
+    let (controller, _held, remembered): (String, Option<Lock>, PersistedState) =
+        blocking_io::read(move || {
+            let (controller, held) = match clean {
+                Some(_) => take(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
+                None => (identity::peek(&there.identity()).unwrap_or_default(), None),
+            };
+            Ok((controller, held, status::peek(&there.state_json())))
+        })
+        .await?;
+    let wanted = wanted(settings, &state, &controller).await;
+    let site = ControllerIdentity {
+        controller,
+        run,
+        publish_address: settings.publish_address,
+    };
+    let docker = app::docker(settings)?;
+    let leases = offline::leases(&docker, &site, &state).await?;
+    let mut orders = UserRequests::default();
+    if let Some(limit) = clean {
+        let ours = wanted
+            .iter()
+            .flat_map(|wanted| wanted.values())
+            .map(|accepted| accepted.desired.project.clone());
+        let asked: Vec<String> = if projects.is_empty() {
+            ours.collect()
+        } else {
+            projects.to_vec()
+        };
+        orders.cleaning = asked.into_iter().map(|project| (project, now + limit)).collect();
+    }
+    let memory = PlannerState {
+        environments: remembered.environments,
+        ..PlannerState::default()
+    };
+    let mut work = OfflineClean {
+        eyes: EngineObserver::open(&docker, None).await?,
+        docker,
+        brain: Planner::new(site, memory),
+        wanted,
+        leases,
+        orders,
+    };
+    // Only an inspect tells what has its labels from its image.
+    work.eyes.inspect().await?;
+    match clean {
+        None => {
+            let turn = work.turn();
+            Ok(work.found(&turn).into_iter().map(not_yet).collect())
+        }
+        Some(limit) => work.clean(limit).await,
+    }
+}
+
+/// The state directory with its identity and its lock: nobody else works under this name meanwhile.
+fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
+    let refused = |error: StateError| app::state_failure(&error);
+    let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
+    let me = LockHolder {
+        pid: std::process::id(),
+        host: host_name(),
+        since: clock::now().to_string(),
+        run: run.to_owned(),
+    };
+    let lock = Lock::take(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
+    let (controller, _) = identity::read_or_make(&state.identity(), &settings.specs, None, clock::now());
+    Ok((controller, lock))
+}
+
+struct OfflineClean {
+    docker: Docker,
+    eyes: EngineObserver,
+    brain: Planner,
+    wanted: Wanted,
+    leases: Leases,
+    orders: UserRequests,
+}
+
+impl OfflineClean {
+    async fn clean(mut self, limit: Duration) -> Result<Vec<Orphan>, Failure> {
+        let clock = Clock::system();
+        let deadline = clock.now() + limit;
+        let mut acts = FuturesUnordered::new();
+        let mut before: BTreeMap<(String, String), Orphan> = BTreeMap::new();
+        loop {
+            let turn = self.turn();
+            let now = self.found(&turn);
+            for orphan in &now {
+                before.insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
+            }
+            for step in turn.actions.into_iter().filter(|step| is_about(step, &now)) {
+                output::note(&format!(
+                    "{} {} ({})",
+                    step.action.verb(),
+                    step.subject,
+                    step.cause
+                ));
+                acts.push(execute(self.docker.clone(), step));
+            }
+            let all_decided = now
+                .iter()
+                .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
+            if (acts.is_empty() && all_decided) || clock.now() >= deadline {
+                return Ok(super::outcome(before.into_values().collect(), now));
+            }
+            if turn.relist {
+                self.docker.request_relist();
+            }
+            let wake = turn.wake_at.map_or(deadline, |at| at.min(deadline));
+            tokio::select! {
+                Some((step, outcome)) = acts.next() => {
+                    if let Err(error) = &outcome {
+                        output::note(&format!("{} {}: {error}", step.action.verb(), step.subject));
+                    }
+                    self.brain.finished(&step, &outcome, &self.eyes.world, clock.now());
+                }
+                seen = self.eyes.see() => seen?,
+                () = clock.sleep_until(Some(wake)) => {}
+            }
+        }
+    }
+
+    fn turn(&mut self) -> ReconcileResult {
+        let nothing = DesiredState::new();
+        self.brain.reconcile(&Inputs {
+            requests: &self.orders,
+            leases: &self.leases,
+            specs: self.wanted.as_ref().unwrap_or(&nothing),
+            scanned: true,
+            store: &self.eyes.world,
+            health: &HealthStates::new(),
+            preflight: None,
+            now: clock::now(),
+        })
+    }
+
+    /// What dead controllers left and, where it is known what is wanted, what this one did.
+    fn found(&self, turn: &ReconcileResult) -> Vec<Orphan> {
+        let of = |(env, plan): (&EnvName, &Arc<Plan>)| match &self.wanted {
+            Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.eyes.world),
+            // What nobody can read may still be wanted.
+            Ok(_) | Err(_) => orphans(plan),
+        };
+        turn.plans.iter().flat_map(of).collect()
+    }
+}
+
+/// Nobody is at work, so nothing is being removed.
+fn not_yet(orphan: Orphan) -> Orphan {
+    if orphan.result != "removing" {
+        return orphan;
+    }
+    Orphan {
+        result: "reported".to_owned(),
+        message: Some("no controller is at work here; `argus orphans --clean` removes it".to_owned()),
+        ..orphan
+    }
+}
+
+/// Whatever else the brain would do, a controller does.
+fn is_about(step: &Step, orphans: &[Orphan]) -> bool {
+    let ids: BTreeSet<&str> = orphans.iter().map(|orphan| orphan.id.as_str()).collect();
+    match &step.subject {
+        Subject::ExtraContainer { id } => ids.contains(id.as_str()),
+        Subject::ExtraNetwork { id } => ids.contains(id.as_str()),
+        Subject::Volume { name, .. } => ids.contains(name.as_str()),
+        Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => false,
+    }
+}

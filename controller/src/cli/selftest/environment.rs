@@ -1,0 +1,160 @@
+//! What a selftest has for itself: a name, a folder with a spec and a state, and an image made from this program.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+
+use argus_core::ident::EnvName;
+use argus_crds::error::Reason;
+use argus_reconciler::{clock, identity};
+
+use crate::exit::{Exit, Failure};
+use crate::own_image;
+use crate::settings::Settings;
+
+/// What the wanted host port is; the next one where it is taken.
+const PORT: u16 = 18_990;
+
+/// The folder goes when this is dropped.
+pub(super) struct TestEnvironment {
+    env: EnvName,
+    folder: PathBuf,
+    settings: Settings,
+}
+
+impl TestEnvironment {
+    /// Makes the folder with all that lies in it before the controller starts.
+    pub(super) fn make(given: &Settings) -> Result<Self, Failure> {
+        if !cfg!(target_os = "linux") {
+            let message = "the selftest makes an image from this program, which has to be one for Linux";
+            return Err(Failure::missing(Reason::Unfit, message)
+                .exit(Exit::Unexpected)
+                .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
+        }
+        let fresh = identity::fresh(clock::now()).to_lowercase();
+        let name = format!("argus-selftest-{}", &fresh[fresh.len() - 6..]);
+        let env =
+            EnvName::new(name.clone()).map_err(|error| Failure::fault("cannot name the selftest", &error))?;
+        let folder = std::env::temp_dir().join(&name);
+        let settings = Settings {
+            specs: folder.join("specs"),
+            state: folder.join("state"),
+            strict: true,
+            env_allow: Vec::new(),
+            allow_mount: Vec::new(),
+            // Their image would be left on the engine.
+            helpers: false,
+            debug: false,
+            ..given.clone()
+        };
+        let house = Self {
+            env,
+            folder,
+            settings,
+        };
+        house.furnish().map_err(|error| {
+            let doing = format!("cannot make `{}`", house.folder.display());
+            Failure::fault(&doing, &error)
+        })?;
+        Ok(house)
+    }
+
+    /// The environment and its project.
+    pub(super) fn env(&self) -> &EnvName {
+        &self.env
+    }
+
+    /// Whose the container is that takes the environment's port away.
+    pub(super) fn stranger(&self) -> EnvName {
+        EnvName::slug(&format!("{}-stranger", self.env)).unwrap_or_else(|_| self.env.clone())
+    }
+
+    /// What the controller of the selftest is started with.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The image's name.
+    pub(super) fn image(&self) -> String {
+        format!("{}:local", self.env)
+    }
+
+    /// Removes the folder.
+    pub(super) fn remove(&self) {
+        // What is left of it lies among temporary files.
+        drop(fs::remove_dir_all(&self.folder));
+    }
+
+    fn furnish(&self) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(&self.folder)?;
+        let home = self.settings.specs.join("selftest");
+        let image = home.join("image");
+        own_image::fill(&image)?;
+        fs::write(home.join("e2e.yaml"), self.spec())
+    }
+
+    /// Two services; `web` ends or takes all memory when it is told to.
+    fn spec(&self) -> String {
+        let (env, image) = (&self.env, self.image());
+        let service = format!(
+            "build: {{ image: \"{image}\", context: ./image, dockerfile: ./image/Dockerfile }}\n    \
+             command: [\"demo-service\", \"--breakable\"]\n    stopGrace: 1s\n    memory: 96m"
+        );
+        let health = "{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, startPeriod: 5s }";
+        format!(
+            r#"version: "1"
+project: {{ name: {env} }}
+resilience: {{ container: {{ maxRestarts: 10, restartDelay: 500ms }} }}
+argus: {{ restart: {{ window: 1s, resetAfter: 1s }} }}
+services:
+  db:
+    {service}
+    container: {{ name: {env}-db, healthcheck: {health} }}
+  web:
+    {service}
+    dependsOn: [db]
+    container: {{ name: {env}-web, ports: ["{PORT}:8080"], healthcheck: {health} }}
+"#
+        )
+    }
+}
+
+impl Drop for TestEnvironment {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spec_of_a_selftest_is_admitted() {
+        let dir = tempfile::tempdir().unwrap();
+        let house = TestEnvironment {
+            env: EnvName::new("argus-selftest-abc123").unwrap(),
+            folder: dir.path().join("house"),
+            settings: Settings {
+                specs: dir.path().join("specs"),
+                state: dir.path().join("state"),
+                docker_host: None,
+                publish_address: [127, 0, 0, 1].into(),
+                strict: true,
+                env_allow: Vec::new(),
+                allow_mount: Vec::new(),
+                log_format: crate::settings::LogFormat::Human,
+                listen: None,
+                helpers: false,
+                debug: false,
+                color: crate::settings::Colour::Auto,
+                times: crate::settings::times::Times::default(),
+            },
+        };
+        let read = argus_crds::yaml::read("e2e.yaml", house.spec().as_bytes());
+        assert!(read.diagnostics.is_empty(), "{:?}", read.diagnostics);
+        assert!(read.spec.is_some());
+        assert_eq!(house.stranger().as_str(), "argus-selftest-abc123-stranger");
+    }
+}

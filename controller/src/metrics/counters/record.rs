@@ -1,0 +1,156 @@
+//! What each record of the journal adds to the figures.
+
+use std::time::Duration;
+
+use argus_core::ident::EnvName;
+use argus_core::journal::{Entry, Event, Record};
+use argus_core::time::Timestamp;
+use argus_crds::error::Code;
+use argus_crds::status::{BreakerScope, Phase};
+
+use super::super::gauges::word;
+use super::{Counters, Past};
+
+impl Counters {
+    /// Enters what a record says.
+    pub(in crate::metrics) fn enter(&self, record: &Record) {
+        self.past().last = record.seq;
+        let kind = match &record.entry {
+            Entry::Intent(_) => "intent",
+            Entry::Result {
+                verb,
+                outcome: end,
+                ms,
+                ..
+            } => {
+                self.actions.with_label_values(&[verb, &word(end)]).inc();
+                self.action_seconds
+                    .with_label_values(&[verb])
+                    .observe(seconds(*ms));
+                "result"
+            }
+            Entry::Event(note) => {
+                self.note(note, Timestamp::parse(&record.at).unwrap_or_default());
+                "note"
+            }
+        };
+        self.records.with_label_values(&[kind]).inc();
+    }
+
+    fn note(&self, note: &Event, at: Timestamp) {
+        match note {
+            Event::Error {
+                environment,
+                service,
+                code,
+                after_ms,
+                ..
+            } => {
+                self.errors.with_label_values(&[&code.to_string()]).inc();
+                let Some(after) = after_ms else { return };
+                self.detect_seconds
+                    .with_label_values(&[code.as_str()])
+                    .observe(seconds(*after));
+                if let (Some(env), Some(service)) = (environment, service) {
+                    let since = at - Duration::from_millis(*after);
+                    self.past().fell_ill(env, service, (since, *code));
+                }
+            }
+            Event::Restart {
+                environment,
+                service,
+                times,
+                code,
+                ..
+            } => {
+                let reason = code.map_or_else(|| "UNKNOWN".to_owned(), |code| code.to_string());
+                let labels = [environment.to_string(), service.clone(), reason];
+                let count = self.restarts.with_label_values(&labels);
+                count.inc_by(u64::from(*times));
+                self.past().restarts.insert(labels);
+            }
+            Event::Recovered { environment, service } => {
+                self.recovered.inc();
+                let since = self
+                    .past()
+                    .unhealthy
+                    .remove(&(environment.clone(), service.clone()));
+                if let Some((since, code)) = since {
+                    self.recover_seconds
+                        .with_label_values(&[code.as_str()])
+                        .observe(at.since(since).as_secs_f64());
+                }
+            }
+            Event::RestartsExhausted {
+                environment, service, ..
+            } => {
+                self.given_up.inc();
+                // How long people take is another question.
+                self.past()
+                    .unhealthy
+                    .remove(&(environment.clone(), service.clone()));
+            }
+            Event::Phase {
+                environment,
+                to,
+                after_ms,
+                ..
+            } => {
+                if *to == word(Phase::Ready) {
+                    self.past().ready.insert(environment.clone(), at);
+                }
+                if let Some(after) = after_ms {
+                    self.ready_seconds.observe(seconds(*after));
+                }
+            }
+            Event::PortMoved { .. } => self.ports.inc(),
+            Event::Circuit { environment, to, .. } => {
+                let scope = match environment {
+                    Some(_) => BreakerScope::Environment,
+                    None => BreakerScope::Engine,
+                };
+                self.circuits.with_label_values(&[&word(scope), &word(to)]).inc();
+            }
+            Event::OrphanFound { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
+            Event::OrphanRemoved { what, .. } => self.orphans_removed.with_label_values(&[what]).inc(),
+            Event::Command {
+                verb,
+                accepted: taken,
+                ..
+            } => {
+                let result = if *taken { "taken" } else { "refused" };
+                self.commands.with_label_values(&[verb.as_str(), result]).inc();
+            }
+            Event::Start { .. }
+            | Event::Stop
+            | Event::Mode { .. }
+            | Event::Cleanup { .. }
+            | Event::PreflightStart { .. }
+            | Event::PreflightCheck { .. }
+            | Event::PreflightEnd { .. }
+            | Event::Connectivity { .. }
+            | Event::IntentResolved { .. }
+            | Event::Writable
+            | Event::Resumed => {}
+        }
+    }
+}
+
+impl Past {
+    /// Counted from the first failure; but whose environment was ready since has begun anew.
+    fn fell_ill(&mut self, env: &EnvName, service: &str, failure: (Timestamp, Code)) {
+        let ready = self.ready.get(env).copied();
+        let first = self
+            .unhealthy
+            .entry((env.clone(), service.to_owned()))
+            .or_insert(failure);
+        if ready.is_some_and(|ready| first.0 < ready) {
+            *first = failure;
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "nothing takes 285,000 years")]
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1_000.0
+}

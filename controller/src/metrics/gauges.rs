@@ -1,0 +1,259 @@
+//! How things are, read off when somebody asks: what is gone has no series, and nothing here can be stale.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use argus_core::status::words;
+use argus_crds::status::{
+    BreakerScope, BreakerState, BreakerStatus, CheckResult, ControllerStatus, EnvironmentStatus, Mode, Phase,
+    ServiceState, Truth,
+};
+use argus_reconciler::Snapshot;
+use argus_reconciler::metrics::make;
+use argus_reconciler::specs::FileState;
+use prometheus::IntGaugeVec;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::view::StatusDocuments;
+
+/// What can be left behind.
+pub(super) const KINDS: [&str; 3] = ["container", "network", "volume"];
+/// What becomes of it.
+const FATES: [&str; 4] = ["reported", "waiting", "removing", "failed"];
+/// What came of spec files.
+const STANDINGS: [&str; 4] = ["unread", "accepted", "rejected", "conflict"];
+
+/// The collector of how things are.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    outlooks: watch::Receiver<Arc<Snapshot>>,
+    shown: watch::Receiver<Arc<StatusDocuments>>,
+    /// Without any series: what there is to be told of.
+    blank: GaugeSet,
+}
+
+impl Gauges {
+    pub(super) fn new(
+        outlooks: watch::Receiver<Arc<Snapshot>>,
+        shown: watch::Receiver<Arc<StatusDocuments>>,
+    ) -> Self {
+        Self {
+            outlooks,
+            shown,
+            blank: GaugeSet::default(),
+        }
+    }
+}
+
+impl Collector for Gauges {
+    fn desc(&self) -> Vec<&Desc> {
+        self.blank.all().into_iter().flat_map(Collector::desc).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let (outlook, shown) = (self.outlooks.borrow().clone(), self.shown.borrow().clone());
+        let picture = GaugeSet::default();
+        picture.controller(&outlook, &shown.controller);
+        picture.plans(&outlook);
+        picture.specs(&outlook);
+        picture.environments(&shown);
+        picture.all().into_iter().flat_map(Collector::collect).collect()
+    }
+}
+
+macro_rules! picture {
+    ($($field:ident $name:literal $labels:tt: $help:literal;)+) => {
+        /// One look at everything.
+        #[derive(Debug)]
+        struct GaugeSet { $($field: IntGaugeVec),+ }
+
+        impl Default for GaugeSet {
+            fn default() -> Self {
+                Self { $($field: make::gauges($name, $help, &$labels)),+ }
+            }
+        }
+
+        impl GaugeSet {
+            fn all(&self) -> Vec<&IntGaugeVec> {
+                vec![$(&self.$field),+]
+            }
+        }
+    };
+}
+
+picture! {
+    build "argus_build_info" ["version"]:
+        "1, with the version of the controller.";
+    engine_info "argus_engine_info" ["version", "api_version"]:
+        "1, with what the engine says of itself; no series before it did.";
+    engine "argus_engine_reachable" []:
+        "1 while the engine answers.";
+    mode "argus_mode" ["mode"]:
+        "1 for the mode of the controller, 0 for all others.";
+    writable "argus_journal_writable" []:
+        "1 while the journal can be written; without it nothing is done.";
+    breakers "argus_circuit_breaker_state" ["scope", "environment", "state"]:
+        "1 for the state of a circuit breaker, 0 for all others; the engine's has no environment.";
+    checks "argus_preflight_check" ["check", "result"]:
+        "1 for what a check of engine, disk and the rest came to, 0 for all others.";
+    orphans "argus_orphans" ["kind", "result"]:
+        "What dead controllers left and is there now, by kind and what becomes of it.";
+    in_flight "argus_acts_in_flight" ["verb"]:
+        "Acts on the engine that are on their way.";
+    waits "argus_waits" ["environment", "reason"]:
+        "What waits, by environment and reason; no series where nothing does.";
+    spec_files "argus_spec_files" ["standing"]:
+        "Files of the spec folder, by what came of them.";
+    specs_available "argus_specs_available" []:
+        "1 while the spec folder can be read.";
+    phases "argus_environments" ["phase"]:
+        "Environments, by phase.";
+    phase "argus_environment_phase" ["environment", "phase"]:
+        "1 for the phase of an environment, 0 for all others.";
+    conditions "argus_environment_condition" ["environment", "type", "status"]:
+        "1 for the status of a condition of an environment, 0 for all others.";
+    services "argus_services" ["environment", "state"]:
+        "Services and mocks of an environment, by state.";
+    ready "argus_service_ready" ["environment", "service"]:
+        "1 while a service is ready, or completed where it is to complete.";
+    links "argus_connectivity_links" ["environment", "result"]:
+        "Links between services that were looked at, by whether they work; no series before the first look.";
+}
+
+impl GaugeSet {
+    fn controller(&self, outlook: &Snapshot, controller: &ControllerStatus) {
+        self.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        if let Some(engine) = &controller.engine
+            && let (Some(version), Some(api)) = (&engine.version, &engine.api_version)
+        {
+            self.engine_info.with_label_values(&[version, api]).set(1);
+        }
+        one(&self.engine, outlook.store.reachable());
+        one(&self.writable, outlook.problems.unwritable.is_none());
+        for mode in Mode::ALL {
+            let series = self.mode.with_label_values(&[word(mode)]);
+            series.set(i64::from(*mode == outlook.mode));
+        }
+        self.breaker(BreakerScope::Engine, "", controller.breaker.as_ref());
+        for check in controller.preflight.iter().flat_map(|report| &report.checks) {
+            for result in CheckResult::ALL {
+                let series = self.checks.with_label_values(&[word(check.name), word(result)]);
+                series.set(i64::from(*result == check.result));
+            }
+        }
+        for kind in KINDS {
+            for fate in FATES {
+                self.orphans.with_label_values(&[kind, fate]);
+            }
+        }
+        for orphan in &controller.orphans {
+            let labels = [orphan.kind.as_str(), orphan.result.as_str()];
+            self.orphans.with_label_values(&labels).inc();
+        }
+    }
+
+    fn plans(&self, outlook: &Snapshot) {
+        for verb in super::counters::VERBS {
+            self.in_flight.with_label_values(&[verb]);
+        }
+        for flying in outlook.state.in_flight.values() {
+            self.in_flight.with_label_values(&[flying.verb]).inc();
+        }
+        for (env, plan) in outlook.plans.iter() {
+            for wait in &plan.waits {
+                let labels = [env.to_string(), words(&wait.on).reason];
+                self.waits.with_label_values(&labels).inc();
+            }
+        }
+    }
+
+    fn specs(&self, outlook: &Snapshot) {
+        one(&self.specs_available, outlook.specs.unavailable.is_none());
+        for standing in STANDINGS {
+            self.spec_files.with_label_values(&[standing]);
+        }
+        for file in outlook.specs.files.values() {
+            let standing = match file.state {
+                FileState::Unread => "unread",
+                FileState::Accepted => "accepted",
+                FileState::Rejected => "rejected",
+                FileState::Conflict { .. } => "conflict",
+            };
+            self.spec_files.with_label_values(&[standing]).inc();
+        }
+    }
+
+    fn environments(&self, shown: &StatusDocuments) {
+        let mut phases: BTreeMap<Phase, i64> = Phase::ALL.iter().map(|phase| (*phase, 0)).collect();
+        for (name, status) in &shown.environments {
+            *phases.entry(status.phase).or_default() += 1;
+            self.environment(name, status);
+        }
+        for (phase, number) in phases {
+            self.phases.with_label_values(&[word(phase)]).set(number);
+        }
+    }
+
+    fn environment(&self, name: &str, status: &EnvironmentStatus) {
+        for phase in Phase::ALL {
+            let series = self.phase.with_label_values(&[name, &word(phase)]);
+            series.set(i64::from(*phase == status.phase));
+        }
+        for condition in &status.conditions {
+            for truth in Truth::ALL {
+                let labels = [name, &condition.kind, &word(truth)];
+                let series = self.conditions.with_label_values(&labels);
+                series.set(i64::from(*truth == condition.status));
+            }
+        }
+        for state in ServiceState::ALL {
+            self.services.with_label_values(&[name, &word(state)]);
+        }
+        for service in &status.services {
+            self.services
+                .with_label_values(&[name, &word(service.state)])
+                .inc();
+            let ready = matches!(service.state, ServiceState::Ready | ServiceState::Completed);
+            let series = self.ready.with_label_values(&[name, &service.name]);
+            series.set(i64::from(ready));
+        }
+        if let Some(seen) = &status.connectivity {
+            for result in ["working", "broken"] {
+                self.links.with_label_values(&[name, result]);
+            }
+            for link in &seen.links {
+                let result = if link.error.is_some() { "broken" } else { "working" };
+                self.links.with_label_values(&[name, result]).inc();
+            }
+        }
+        let own = |breaker: &&BreakerStatus| breaker.scope == BreakerScope::Environment;
+        self.breaker(
+            BreakerScope::Environment,
+            name,
+            status.breaker.as_ref().filter(own),
+        );
+    }
+
+    /// One that was never told of is closed.
+    fn breaker(&self, scope: BreakerScope, name: &str, breaker: Option<&BreakerStatus>) {
+        let now = breaker.map_or(BreakerState::Closed, |breaker| breaker.state);
+        for state in BreakerState::ALL {
+            let labels = [&word(scope), name, &word(state)];
+            let series = self.breakers.with_label_values(&labels);
+            series.set(i64::from(*state == now));
+        }
+    }
+}
+
+fn one(gauge: &IntGaugeVec, holds: bool) {
+    gauge.with_label_values::<&str>(&[]).set(i64::from(holds));
+}
+
+/// As it is written in the status files: one word for one thing, wherever it is read.
+pub(super) fn word(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or("unknown").to_owned()
+}

@@ -1,0 +1,72 @@
+//! What a mock answers about itself, under `/__argus`.
+
+use std::time::Duration;
+
+use argus_crds::error::Code;
+use argus_mock::{MockReply, RESERVED, Request};
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::json;
+
+use super::state::Shared;
+
+pub(super) async fn answer(request: &Request, shared: &Shared) -> MockReply {
+    let page = request
+        .path
+        .trim_end_matches('/')
+        .strip_prefix(RESERVED)
+        .unwrap_or_default();
+    match (request.method.as_str(), page) {
+        ("GET" | "HEAD", "/health") => health(shared, 200),
+        ("POST", "/reload") => {
+            shared.look(true).await;
+            let good = shared.current().problem.is_none();
+            health(shared, if good { 200 } else { 422 })
+        }
+        ("GET" | "HEAD", "/requests") => {
+            let number = |name: &str| request.queried(name).next().and_then(|text| text.parse().ok());
+            let most = number("limit").and_then(|most: u64| usize::try_from(most).ok());
+            json(
+                200,
+                &shared
+                    .journal()
+                    .page(number("after").unwrap_or(0), most.unwrap_or(usize::MAX)),
+            )
+        }
+        ("DELETE", "/requests") => {
+            shared.journal().clear();
+            json(200, &json!({}))
+        }
+        (method, _) => {
+            let pages = ["GET /health", "POST /reload", "GET /requests", "DELETE /requests"];
+            let pages: Vec<String> = pages
+                .iter()
+                .map(|page| page.replace(" /", &format!(" {RESERVED}/")))
+                .collect();
+            let message = format!("the mock itself does not answer `{method} {}`", request.path);
+            MockReply::refusal(404, Code::MockNoRoute, &message, &json!({ "there are": pages }))
+        }
+    }
+}
+
+fn health(shared: &Shared, status: u16) -> MockReply {
+    let current = shared.current();
+    let config = json!({
+        "sha256": current.hash, "servedSince": current.since.to_string(), "problem": current.problem,
+    });
+    json(
+        status,
+        &json!({ "status": "ok", "mock": shared.name(), "config": config }),
+    )
+}
+
+fn json<T: Serialize>(status: u16, value: &T) -> MockReply {
+    MockReply {
+        status,
+        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+        // Our own types, with texts as keys: always JSON.
+        body: Bytes::from(serde_json::to_vec(value).unwrap_or_default()),
+        delay: Duration::ZERO,
+        by: None,
+    }
+}

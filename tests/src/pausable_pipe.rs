@@ -1,0 +1,78 @@
+//! A wire that lets so much through and holds the rest back until it is opened: what is under way can be looked at for as long as that takes.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use crate::PrivateEngine;
+
+/// In front of a server inside an engine's network namespace; it stands until the test's process ends.
+#[derive(Debug, Clone, Default)]
+pub struct PausablePipe(Arc<(Mutex<Level>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Level {
+    /// Bytes that came from the server.
+    passed: usize,
+    /// From so many on they are held back.
+    holds: usize,
+    open: bool,
+}
+
+impl PausablePipe {
+    /// Listens at `at` for what is behind `server`, and lets `holds` bytes of all its answers through.
+    #[must_use]
+    pub fn build(engine: &'static PrivateEngine, at: SocketAddr, server: SocketAddr, holds: usize) -> Self {
+        let dam = Self::default();
+        dam.level(|level| level.holds = holds);
+        let listener = engine.listen(at);
+        let behind = dam.clone();
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let (behind, server) = (behind.clone(), engine.connect(server));
+                // A client whose server is gone sees its connection close.
+                thread::spawn(move || server.and_then(|server| behind.join(&client, &server)));
+            }
+        });
+        dam
+    }
+
+    /// Nothing is held back any more.
+    pub fn open(&self) {
+        self.level(|level| level.open = true);
+        self.0.1.notify_all();
+    }
+
+    fn level<T>(&self, change: impl FnOnce(&mut Level) -> T) -> T {
+        change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Both directions, until both are closed.
+    fn join(&self, client: &TcpStream, server: &TcpStream) -> io::Result<()> {
+        let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+        let asked = thread::spawn(move || {
+            let copied = io::copy(&mut from, &mut to);
+            to.shutdown(Shutdown::Write).and(copied)
+        });
+        let answered = self.answers(server, client);
+        client.shutdown(Shutdown::Write)?;
+        drop(asked.join());
+        answered
+    }
+
+    fn answers(&self, mut server: &TcpStream, mut client: &TcpStream) -> io::Result<()> {
+        let mut part = vec![0; 64 * 1024];
+        loop {
+            let many = server.read(&mut part)?;
+            if many == 0 {
+                return Ok(());
+            }
+            self.level(|level| level.passed += many);
+            let held = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_held = |level: &mut Level| !level.open && level.passed > level.holds;
+            drop(self.0.1.wait_while(held, is_held));
+            client.write_all(&part[..many])?;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Somebody who holds a port inside an engine's network namespace.
+
+use std::process::{Child, Stdio};
+
+use crate::fixture::LIMIT;
+use crate::{PrivateEngine, wait};
+
+/// A process that holds a TCP port until it is dropped.
+#[derive(Debug)]
+pub struct PortHolder(Child);
+
+impl PortHolder {
+    /// A program that has nothing to do with the engine.
+    #[must_use]
+    pub fn of(engine: &PrivateEngine, port: u16) -> Self {
+        let script = format!("exec busybox nc -ll -p {port} -e /bin/true");
+        Self::run(engine, port, &script)
+    }
+
+    /// A program that takes connections and never says a word.
+    #[must_use]
+    pub fn silent(engine: &PrivateEngine, port: u16) -> Self {
+        let script = format!("exec busybox nc -ll -p {port} -e sleep 600");
+        Self::run(engine, port, &script)
+    }
+
+    /// The engine's own proxy, as it is left over when its container went without it.
+    #[must_use]
+    pub fn leaked_proxy(engine: &PrivateEngine, port: u16) -> Self {
+        // It reports to its daemon on descriptor 3.
+        let script = format!(
+            "exec docker-proxy -proto tcp -host-ip 127.0.0.1 -host-port {port} -container-ip 127.0.0.1 -container-port 9 3>/dev/null"
+        );
+        Self::run(engine, port, &script)
+    }
+
+    fn run(engine: &PrivateEngine, port: u16, script: &str) -> Self {
+        let mut command = engine.command_in_netns("sh");
+        command.args(["-c", script]).stdin(Stdio::null());
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell starts");
+        wait::until(LIMIT, "the port is held", || {
+            let mut look = engine.command_in_netns("cat");
+            let table = look
+                .args(["/proc/net/tcp", "/proc/net/tcp6"])
+                .output()
+                .expect("cat runs")
+                .stdout;
+            String::from_utf8_lossy(&table)
+                .lines()
+                .any(|line| line.contains(&format!(":{port:04X} ")) && line.contains(":0000 0A "))
+                .then_some(())
+        });
+        Self(child)
+    }
+}
+
+impl Drop for PortHolder {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}

@@ -1,0 +1,157 @@
+//! Rough weather on a real engine: a wire that breaks, a daemon that freezes, floods of events, many at once, half-written files.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::time::Duration;
+
+use argus_tests::fixture::{LIMIT, condition, engine, images, incarnations, proxied, running, shop, singles};
+use argus_tests::proxy::Fault;
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+
+#[test]
+fn a_watch_that_is_cut_misses_nothing() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "cut");
+    argus.write_spec("e2e.yaml", &shop("cut", 18300, "one"));
+    argus.wait_ready("cut", LIMIT);
+    assert!(
+        proxy.cut("GET /events") >= 1,
+        "there is a watch: {:?}",
+        proxy.counts()
+    );
+    engine.docker_ok(&["rm", "-f", "cut-api"]);
+    argus.wait_until(LIMIT, "what went while nobody looked is back", || {
+        running(engine, "cut-api").then_some(())
+    });
+    argus.wait_ready("cut", LIMIT);
+}
+
+#[test]
+fn a_create_whose_answer_is_lost_is_adopted_and_not_repeated() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "lost");
+    for class in [
+        "POST /networks/create",
+        "POST /containers/create",
+        "POST /containers/*/start",
+    ] {
+        proxy.inject(class, Fault::CloseAfter, 1);
+        proxy.inject(class, Fault::CloseBefore, 1);
+    }
+    argus.write_spec("e2e.yaml", &shop("lost", 18310, "one"));
+    argus.wait_ready("lost", LIMIT);
+    assert_eq!(incarnations(engine, "lost").len(), 3, "no copy of a service");
+    let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=lost"]);
+    assert_eq!(networks.lines().count(), 1, "no copy of the network");
+}
+
+#[test]
+fn a_frozen_engine_is_said_and_outlived() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let options = RunOptions {
+        env: vec![("ARGUS_TIMEOUT_QUICK".into(), "2".into())],
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(&engine, options);
+    argus.write_spec("e2e.yaml", &shop("frozen", 18320, "one"));
+    argus.wait_ready("frozen", LIMIT);
+    let before = incarnations(&engine, "frozen");
+    engine.freeze();
+    argus.wait_status("frozen", LIMIT, "says that the engine does not answer", |now| {
+        condition(now, "EngineReachable")["status"] == "False"
+    });
+    engine.thaw();
+    argus.wait_status("frozen", LIMIT, "is Ready again", |now| {
+        now["phase"] == "Ready" && condition(now, "EngineReachable")["status"] == "True"
+    });
+    assert_eq!(incarnations(&engine, "frozen"), before, "nothing was restarted");
+}
+
+#[test]
+fn a_flood_of_events_drowns_nothing() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("flood", 18330, "one"));
+    argus.wait_ready("flood", LIMIT);
+    let mut flood = engine.command_in_netns("sh");
+    let tag = "i=0; while [ $i -lt 20 ]; do docker volume create v$i; docker volume rm v$i; i=$((i+1)); done";
+    flood
+        .args(["-c", tag])
+        .env("DOCKER_HOST", engine.host())
+        .stdout(std::process::Stdio::null());
+    let mut flood = flood.spawn().expect("sh starts");
+    for number in 0..2000 {
+        engine.api(
+            "POST",
+            &format!("/images/busybox:local/tag?repo=flood&tag=t{}", number % 5),
+            None,
+        );
+    }
+    engine.docker_ok(&["rm", "-f", "flood-web"]);
+    argus.wait_until(LIMIT, "the one event that mattered was seen", || {
+        running(engine, "flood-web").then_some(())
+    });
+    argus.wait_ready("flood", LIMIT);
+    flood.wait().expect("our own child");
+}
+
+#[test]
+fn fifty_services_become_ready() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
+    let ports: Vec<u16> = (18400..18450).collect();
+    argus.write_spec("e2e.yaml", &singles("fifty", &ports, ""));
+    argus.wait_ready("fifty", 4 * LIMIT);
+    assert_eq!(incarnations(&engine, "fifty").len(), 50);
+}
+
+#[test]
+fn twenty_environments_become_ready_side_by_side() {
+    let engine = PrivateEngine::start();
+    images(&engine);
+    let argus = Controller::start(&engine, RunOptions::default());
+    for number in 0..20 {
+        argus.write_spec(
+            &format!("n{number}.e2e.yaml"),
+            &singles(&format!("many{number}"), &[18500 + number], ""),
+        );
+    }
+    for number in 0..20 {
+        argus.wait_ready(&format!("many{number}"), 4 * LIMIT);
+    }
+}
+
+#[test]
+fn a_file_written_slowly_never_takes_a_service_away() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let text = shop("slow", 18340, "one");
+    argus.write_spec("e2e.yaml", &text);
+    argus.wait_ready("slow", LIMIT);
+    let before = incarnations(engine, "slow");
+    // In place, cut between services: each piece is a valid file with fewer services, and stands longer than the quiet time.
+    let (db, rest) = text.split_once("\n  api:").expect("three services");
+    let (api, web) = rest.split_once("\n  web:").expect("three services");
+    let path = argus.specs.join("e2e.yaml");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .expect("the spec is there");
+    for piece in [db.to_owned(), format!("\n  api:{api}"), format!("\n  web:{web}")] {
+        file.write_all(piece.as_bytes()).expect("a spec can be written");
+        wait::all_the_while(
+            Duration::from_millis(1200),
+            "a part of a file removes nothing",
+            || incarnations(engine, "slow") == before,
+        );
+    }
+    drop(file);
+    wait::all_the_while(Duration::from_secs(4), "nor does the whole", || {
+        incarnations(engine, "slow") == before
+    });
+    argus.wait_ready("slow", LIMIT);
+}

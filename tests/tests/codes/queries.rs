@@ -1,0 +1,62 @@
+//! The same question to each surface.
+
+use argus_tests::Controller;
+use argus_tests::fixture::LIMIT;
+use argus_tests::http::{call, request};
+use serde_json::{Value, json};
+
+/// What RFC 9457 adds to an error over HTTP.
+const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
+
+/// What the CLI says in JSON: on stdout, or as an error on stderr.
+pub(crate) fn cli(argus: &Controller<'_>, words: &[&str]) -> Value {
+    let said = argus.cli(&[words, &["-o", "json"]].concat());
+    let out = String::from_utf8_lossy(&said.stdout).into_owned();
+    let err = String::from_utf8_lossy(&said.stderr).into_owned();
+    // Notes stand before it.
+    let told = if out.trim().is_empty() { &err } else { &out };
+    let told = told.find('{').map_or("", |at| &told[at..]);
+    serde_json::from_str(told).unwrap_or_else(|why| panic!("argus {words:?}: {why}: {out}{err}"))
+}
+
+/// What HTTP answers, without what it adds to an error.
+pub(crate) fn http(argus: &Controller<'_>, path: &str) -> Value {
+    sent(argus, "GET", path, "")
+}
+
+/// The same with any method and a body.
+pub(crate) fn sent(argus: &Controller<'_>, method: &str, path: &str, body: &str) -> Value {
+    let socket = argus.state.join("private/argus.sock");
+    let answer =
+        request(&socket, method, path, "application/json", body.as_bytes(), LIMIT).expect("an answer");
+    let mut told = answer.json();
+    let fields = told
+        .as_object_mut()
+        .unwrap_or_else(|| panic!("{path}: {answer:?}"));
+    if !answer.ok() {
+        for name in PROBLEM {
+            fields.remove(name);
+        }
+    }
+    told
+}
+
+/// The structured content of a tool's answer.
+pub(crate) fn mcp(argus: &Controller<'_>, tool: &str, arguments: &Value) -> Value {
+    call(&argus.state.join("private/argus.sock"), tool, arguments, LIMIT)
+}
+
+/// How an environment is, by every surface.
+pub(crate) fn status(argus: &Controller<'_>, env: &str) -> [(&'static str, Value); 4] {
+    let full = mcp(
+        argus,
+        "argus_status",
+        &json!({ "environment": env, "detail": "full" }),
+    );
+    [
+        ("file", argus.status(env)),
+        ("cli", cli(argus, &["get", env])),
+        ("http", http(argus, &format!("/api/v1/environments/{env}"))),
+        ("mcp", full["full"][0].clone()),
+    ]
+}

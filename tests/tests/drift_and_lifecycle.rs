@@ -1,0 +1,258 @@
+//! What else may happen to an environment on a real engine: changed by hand, judged by its image, crashing, keeping data,
+//! living for a time.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::time::Duration;
+
+use argus_tests::fixture::{LIMIT, engine, incarnations, running, shop, text};
+use argus_tests::{Controller, RunOptions, wait};
+use serde_json::Value;
+
+#[test]
+fn what_is_changed_by_hand_is_put_right() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &shop("byhand", 18600, "one"));
+    argus.wait_ready("byhand", LIMIT);
+    let before = incarnations(engine, "byhand");
+
+    engine.docker_ok(&["rename", "byhand-api", "byhand-elsewhere"]);
+    argus.wait_until(LIMIT, "the name is put right", || {
+        engine.inspect("byhand-api").map(|_| ())
+    });
+    argus.wait_ready("byhand", LIMIT);
+    assert_eq!(
+        incarnations(engine, "byhand"),
+        before,
+        "a name is put right without a restart"
+    );
+
+    engine.docker_ok(&["update", "--restart", "always", "byhand-api"]);
+    argus.wait_until(LIMIT, "the restart policy is put right", || {
+        let policy = text(&engine.inspect("byhand-api")?["HostConfig"]["RestartPolicy"]["Name"]);
+        (running(engine, "byhand-api") && policy == "no").then_some(())
+    });
+    argus.wait_ready("byhand", LIMIT);
+    let after = incarnations(engine, "byhand");
+    assert_eq!(after["byhand-db"], before["byhand-db"]);
+    assert_eq!(after["byhand-web"], before["byhand-web"]);
+
+    // On the network again, but without its names.
+    let network = "argusai-byhand-network";
+    engine.docker_ok(&["network", "disconnect", "-f", network, "byhand-api"]);
+    engine.docker(
+        "network connect argusai-byhand-network byhand-api"
+            .split(' ')
+            .collect::<Vec<_>>()
+            .as_slice(),
+    );
+    argus.wait_until(LIMIT, "its names are put right", || {
+        let at = engine.inspect("byhand-api")?["NetworkSettings"]["Networks"][network].clone();
+        at["Aliases"].to_string().contains("\"api\"").then_some(())
+    });
+    argus.wait_ready("byhand", LIMIT);
+}
+
+#[test]
+fn containers_are_confined_as_their_file_says() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = |policy: &str| {
+        format!(
+            "project: {{ name: confined }}\n{policy}services:\n  one:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    \
+             container: {{ name: confined-one }}\n"
+        )
+    };
+    let host = || engine.inspect("confined-one").expect("it is there")["HostConfig"].clone();
+    argus.write_spec("e2e.yaml", &spec(""));
+    argus.wait_ready("confined", LIMIT);
+    let usual = host();
+    assert_eq!((&usual["PidsLimit"], &usual["Init"]), (&512.into(), &true.into()));
+    assert!(usual["SecurityOpt"].to_string().contains("no-new-privileges"));
+
+    let policy = "{ init: false, noNewPrivileges: false, pidsLimit: 64, logMaxSize: 250KB, logMaxFiles: 2 }";
+    argus.write_spec("e2e.yaml", &spec(&format!("argus: {{ policy: {policy} }}\n")));
+    argus.wait_until(LIMIT, "it is replaced by one that is confined as asked", || {
+        (engine.inspect("confined-one")?["HostConfig"]["PidsLimit"] == 64).then_some(())
+    });
+    let status = argus.wait_ready("confined", LIMIT);
+    let asked = host();
+    assert_eq!(asked["Init"], false);
+    assert!(!asked["SecurityOpt"].to_string().contains("no-new-privileges"));
+    let log = &asked["LogConfig"]["Config"];
+    assert_eq!(
+        (text(&log["max-size"]), text(&log["max-file"])),
+        ("250000".into(), "2".into())
+    );
+    assert!(
+        !status["notes"].to_string().contains("argus.policy"),
+        "{status:#}"
+    );
+
+    // What somebody makes of it afterwards is put right.
+    for limit in ["5000", "-1"] {
+        let before = incarnations(engine, "confined");
+        engine.docker_ok(&["update", "--pids-limit", limit, "confined-one"]);
+        argus.wait_until(LIMIT, "the limit is put right", || {
+            let now = engine.inspect("confined-one")?;
+            (now["HostConfig"]["PidsLimit"] == 64 && incarnations(engine, "confined") != before).then_some(())
+        });
+        argus.wait_ready("confined", LIMIT);
+    }
+}
+
+#[test]
+fn an_environment_lives_for_the_time_that_its_file_says() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = |ttl: &str| {
+        format!(
+            "project: {{ name: brief }}\nargus: {{ ttl: {ttl} }}\nservices:\n  one:\n    image: busybox:local\n    \
+             command: [\"sleep\", \"3600\"]\n    container: {{ name: brief-one }}\n"
+        )
+    };
+    let made = || (!incarnations(engine, "brief").is_empty()).then_some(());
+    let gone = || {
+        let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=brief"]);
+        (incarnations(engine, "brief").is_empty() && networks.is_empty()).then_some(())
+    };
+    argus.write_spec("e2e.yaml", &spec("6s"));
+    argus.wait_until(LIMIT, "it is made", made);
+    argus.wait_until(LIMIT, "its time is over, and nobody asked", gone);
+    argus.wait_until(LIMIT, "it is said why there is none", || {
+        let get = argus.cli(&["get", "brief"]);
+        let told = String::from_utf8_lossy(&get.stderr).into_owned();
+        told.contains("its `argus.ttl` is over").then_some(())
+    });
+    // A removal is of a container that nobody desires, and so of no environment.
+    let events = argus.cli(&["events", "--type", "intent"]);
+    assert!(
+        String::from_utf8_lossy(&events.stdout).contains("its `argus.ttl` is over"),
+        "{events:?}"
+    );
+
+    // It does not come back with the controller.
+    argus.kill9();
+    argus.start_again();
+    wait::all_the_while(Duration::from_secs(3), "it stays away", || gone().is_some());
+
+    assert_eq!(argus.cli(&["retry", "brief"]).status.code(), Some(0));
+    argus.wait_until(LIMIT, "somebody brought it back", made);
+    argus.wait_until(LIMIT, "for as long as before", gone);
+    argus.write_spec("e2e.yaml", &spec("2h"));
+    argus.wait_ready("brief", LIMIT);
+}
+
+#[test]
+fn an_images_own_healthcheck_decides_ready() {
+    let engine = engine();
+    engine.make_busybox_image(
+        "checked:local",
+        &[
+            "CMD [\"sleep\", \"3600\"]",
+            "HEALTHCHECK --interval=1s --timeout=2s --retries=2 CMD [\"test\", \"-f\", \"/tmp/good\"]",
+        ],
+    );
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        "project: { name: checked }\nservices:\n  one:\n    image: checked:local\n    container: { name: checked-one }\n",
+    );
+    argus.wait_status("checked", LIMIT, "says that it is unhealthy", |now| {
+        Controller::service(now, "one")["health"] == "Unhealthy" && now["phase"] != "Ready"
+    });
+    engine.docker_ok(&["exec", "checked-one", "touch", "/tmp/good"]);
+    let status = argus.wait_ready("checked", LIMIT);
+    assert_eq!(Controller::service(&status, "one")["health"], "Healthy");
+}
+
+#[test]
+fn a_crash_loop_is_restarted_with_growing_delays_and_then_given_up() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        "project: { name: loops }\nresilience: { container: { maxRestarts: 2, restartDelay: 1s } }\nservices:\n  \
+         bad:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"exit 3\"]\n    container: { name: loops-bad }\n",
+    );
+    let status = argus.wait_status("loops", LIMIT, "gives up", |now| {
+        now.to_string().contains("CONTAINER_RESTART_EXHAUSTED")
+    });
+    assert_eq!(Controller::service(&status, "bad")["restarts"], 2, "{status:#}");
+    let starts = text(&engine.inspect("loops-bad").expect("it stays to be seen")["State"]["StartedAt"]);
+    wait::all_the_while(Duration::from_secs(4), "a spent budget is spent", || {
+        engine
+            .inspect("loops-bad")
+            .is_some_and(|now| text(&now["State"]["StartedAt"]) == starts)
+    });
+    // A person asks for another try.
+    assert_eq!(argus.cli(&["retry", "loops"]).status.code(), Some(0));
+    argus.wait_until(LIMIT, "it is tried again", || {
+        let now = engine.inspect("loops-bad")?;
+        (text(&now["State"]["StartedAt"]) != starts).then_some(())
+    });
+}
+
+#[test]
+fn what_was_given_up_is_tried_with_the_image_that_its_tag_stands_for_now() {
+    let engine = engine();
+    engine.make_busybox_image("turned:local", &["CMD [\"sh\", \"-c\", \"exit 3\"]"]);
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec(
+        "e2e.yaml",
+        "project: { name: turned }\nresilience: { container: { maxRestarts: 1, restartDelay: 1s } }\nservices:\n  \
+         one:\n    image: turned:local\n    container: { name: turned-one }\n",
+    );
+    argus.wait_status("turned", LIMIT, "gives up", |now| {
+        now.to_string().contains("CONTAINER_RESTART_EXHAUSTED")
+    });
+    engine.make_busybox_image("turned:local", &[]);
+    // Nobody asks for it.
+    let status = argus.wait_ready("turned", LIMIT);
+    assert_eq!(
+        Controller::service(&status, "one")["state"],
+        "Ready",
+        "{status:#}"
+    );
+    let events = argus.cli(&["events", "turned", "--type", "intent"]);
+    let told = String::from_utf8_lossy(&events.stdout).into_owned();
+    assert!(told.contains("its image is another by now"), "{told}");
+}
+
+#[test]
+fn a_named_volume_outlives_its_environment_unless_told_otherwise() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = |name: &str, more: &str| {
+        format!(
+            "project: {{ name: {name} }}\n{more}services:\n  one:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    \
+             container: {{ name: {name}-one, volumes: [\"{name}-data:/data\"] }}\n"
+        )
+    };
+    argus.write_spec("kept.e2e.yaml", &spec("kept", ""));
+    argus.write_spec(
+        "dropped.e2e.yaml",
+        &spec("dropped", "argus: { deletion: { volumes: Delete } }\n"),
+    );
+    argus.wait_ready("kept", LIMIT);
+    argus.wait_ready("dropped", LIMIT);
+    let labels = volume(engine, "kept-data").expect("it was made")["Labels"].clone();
+    assert_eq!(labels["argusai.environment"], "kept");
+    assert_eq!(labels["argusai.role"], "volume");
+    argus.remove_spec("kept.e2e.yaml");
+    argus.remove_spec("dropped.e2e.yaml");
+    argus.wait_until(LIMIT, "the volume that was to go is gone", || {
+        volume(engine, "dropped-data").is_none().then_some(())
+    });
+    argus.wait_until(LIMIT, "the other environment is gone too", || {
+        incarnations(engine, "kept").is_empty().then_some(())
+    });
+    assert!(volume(engine, "kept-data").is_some(), "data is kept");
+    engine.docker_ok(&["volume", "rm", "kept-data"]);
+}
+
+fn volume(engine: &argus_tests::PrivateEngine, name: &str) -> Option<Value> {
+    let output = engine.docker(&["volume", "inspect", name]);
+    let all: Vec<Value> = serde_json::from_slice(&output.stdout).ok()?;
+    all.into_iter().next()
+}

@@ -1,0 +1,428 @@
+//! The script of a world, played to a brain line by line; the vocabulary stands in `tests/golden/README.md`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::desired::{Accepted, Desired};
+use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
+use argus_core::lease::Leases;
+use argus_core::observed::{Network, Object, ObjectId, Store, Volume, WatchEvent};
+use argus_core::outcome::Done;
+use argus_core::plan::{Action, Plan, PortMap, port, text};
+use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::state::PlannerState;
+use argus_core::time::Timestamp;
+use argus_core::user_requests::{Hold, TestLease, UserRequests};
+
+use crate::case::Case;
+use crate::error;
+use crate::objects::{self, Options};
+
+pub(crate) type Played = Result<(), String>;
+
+/// When every case begins: 2027-01-15T08:00:00Z.
+const BEGIN: Timestamp = Timestamp(1_800_000_000_000);
+
+/// `now` moved by `-3s`, `+5s`, `500ms`.
+pub(crate) fn moment(now: Timestamp, text: &str) -> Timestamp {
+    let (back, span) = match text.strip_prefix('-') {
+        Some(span) => (true, span),
+        None => (false, text.trim_start_matches('+')),
+    };
+    let number = |end| {
+        span.strip_suffix(end)
+            .and_then(|digits: &str| digits.parse::<u64>().ok())
+    };
+    let span = number("ms")
+        .map(Duration::from_millis)
+        .or_else(|| number("s").map(Duration::from_secs))
+        .unwrap_or_else(|| panic!("`{text}` is no span of time"));
+    if back { now - span } else { now + span }
+}
+
+pub(crate) struct Stage {
+    /// All specs, whether in force or not, by environment.
+    pub(crate) written: BTreeMap<EnvName, Desired>,
+    first: EnvName,
+    specs: BTreeMap<EnvName, Arc<Accepted>>,
+    world: Store,
+    pub(crate) memory: PlannerState,
+    pub(crate) brain: Option<Planner>,
+    health: HealthStates,
+    orders: UserRequests,
+    pub(crate) site: ControllerIdentity,
+    scanned: bool,
+    shows_variables: bool,
+    pub(crate) now: Timestamp,
+}
+
+impl Stage {
+    /// Plays a case to its end; what is decided then, as text.
+    pub(crate) fn play(case: &Case) -> Result<String, String> {
+        let mut stage = Self::of(&case.specs)?;
+        if !case.world.iter().any(|line| line == "never listed") {
+            stage.list();
+        }
+        for line in &case.world {
+            stage.line(line).map_err(|why| format!("`{line}`: {why}"))?;
+        }
+        let turn = stage.turn();
+        let mut out = String::new();
+        for (env, plan) in &turn.plans {
+            if turn.plans.len() > 1 {
+                out.extend([env.as_str(), ":\n"]);
+            }
+            out.push_str(&text::text(plan));
+            if stage.shows_variables {
+                out.push_str(&variables(plan));
+            }
+        }
+        if turn.relist {
+            out.push_str("asks for a full list\n");
+        }
+        if turn.plans.is_empty() {
+            out.push_str("nothing is desired or seen\n");
+        }
+        Ok(masked(&out))
+    }
+
+    fn of(specs: &[String]) -> Result<Self, String> {
+        let place = SpecContext {
+            directory: "/specs/shop".to_owned(),
+            now: BEGIN,
+            uuid: "6f2c1c7e-0000-4000-8000-000000000001".to_owned(),
+            ..SpecContext::default()
+        };
+        let (mut written, mut accepted, mut first) = (BTreeMap::new(), BTreeMap::new(), None);
+        for text in specs {
+            let reading = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
+            let spec = reading
+                .spec
+                .ok_or_else(|| format!("{:#?}", reading.diagnostics))?;
+            let admission = admit(&spec, &place);
+            if !reading.diagnostics.is_empty() || !admission.diagnostics.is_empty() {
+                return Err(format!("{:#?}{:#?}", reading.diagnostics, admission.diagnostics));
+            }
+            let desired = admission
+                .desired
+                .ok_or_else(|| format!("{:#?}", admission.diagnostics))?;
+            first.get_or_insert_with(|| desired.env.clone());
+            written.insert(desired.env.clone(), desired.clone());
+            let file = Accepted {
+                spec_path: "/specs/shop/e2e.yaml".to_owned(),
+                accepted_at: moment(BEGIN, "-60s"),
+                has_pending_edit: false,
+                desired,
+            };
+            accepted.insert(file.desired.env.clone(), Arc::new(file));
+        }
+        Ok(Self {
+            written,
+            first: first.ok_or("no spec")?,
+            specs: accepted,
+            world: Store::default(),
+            memory: PlannerState::default(),
+            brain: None,
+            health: HealthStates::new(),
+            orders: UserRequests::default(),
+            site: ControllerIdentity {
+                controller: "argus-1".to_owned(),
+                run: "run-1".to_owned(),
+                publish_address: [127, 0, 0, 1].into(),
+            },
+            scanned: true,
+            shows_variables: false,
+            now: BEGIN,
+        })
+    }
+
+    fn line(&mut self, line: &str) -> Played {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["never", "listed"] => {}
+            ["never", "scanned"] => self.scanned = false,
+            ["show", "environment"] => self.shows_variables = true,
+            ["reachable"] => self.world.apply(WatchEvent::Connected(self.now)),
+            ["listed"] => self.list(),
+            ["lost", why @ ..] => self
+                .world
+                .apply(WatchEvent::Disconnected(self.now, why.join(" "))),
+            ["outage", from, until] => {
+                self.world
+                    .apply(WatchEvent::Disconnected(moment(self.now, from), String::new()));
+                self.world.apply(WatchEvent::Connected(moment(self.now, until)));
+            }
+            ["now", span] => self.now = moment(self.now, span),
+            ["removed", env] => drop(self.specs.remove(&env_of(env)?)),
+            ["accepted", span] => {
+                let at = moment(self.now, span);
+                self.edit(|accepted| accepted.accepted_at = at);
+            }
+            ["disputed"] => self.edit(|accepted| accepted.has_pending_edit = true),
+            ["container", id, service, state, rest @ ..] => {
+                self.container(id, service, state, &Options(rest.to_vec()))?;
+            }
+            ["network", id, rest @ ..] => self.network(id, &Options(rest.to_vec()))?,
+            ["volume", name, rest @ ..] => self.volume(name, &Options(rest.to_vec()))?,
+            ["gone", id] => {
+                let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
+                self.world.apply(WatchEvent::Delete(ObjectId::Container(id)));
+            }
+            ["retagged", id] => {
+                let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
+                self.world.apply(WatchEvent::ImageMoved(id));
+            }
+            ["probe", id, word] => self.probe(id, word)?,
+            ["dead", id] => self.dead(id)?,
+            ["hold", target, rest @ ..] => self.hold(target, rest)?,
+            ["test", env, case, span] => {
+                let until = moment(self.now, span);
+                self.orders.begin(TestLease {
+                    environment: env_of(env)?,
+                    case: (*case).to_owned(),
+                    since: self.now,
+                    until,
+                    holder: None,
+                    purpose: None,
+                });
+            }
+            ["turn"] => drop(self.turn()),
+            ["done", rest @ .., "as", id] => self.finish(&rest.join(" "), Ok(id))?,
+            ["done", rest @ ..] => self.finish(&rest.join(" "), Ok(""))?,
+            ["fail", rest @ ..] => {
+                let (subject, error) = rest
+                    .iter()
+                    .position(|word| *word == "with")
+                    .map(|at| (rest[..at].join(" "), &rest[at + 1..]))
+                    .ok_or("fail SUBJECT with ERROR")?;
+                let error = error::read(error)?;
+                self.finish(&subject, Err(error))?;
+            }
+            ["retry", env] => {
+                let env = env_of(env)?;
+                self.turn();
+                self.brain.as_mut().ok_or("no brain")?.retry(&env);
+            }
+            ["remember", rest @ ..] => self.remember(rest)?,
+            _ => return Err("is no line of a world".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// A full list that finds what is there.
+    fn list(&mut self) {
+        let mut seen = Vec::new();
+        for observed in self.world.environments().values() {
+            seen.extend(observed.containers.values().cloned().map(Object::Container));
+            seen.extend(observed.networks.values().cloned().map(Object::Network));
+            seen.extend(observed.volumes.values().cloned().map(Object::Volume));
+        }
+        self.world.apply(WatchEvent::Connected(self.now));
+        self.world.apply(WatchEvent::Init);
+        for object in seen {
+            self.world.apply(WatchEvent::Apply(object));
+        }
+        self.world.apply(WatchEvent::InitDone);
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut Accepted)) {
+        if let Some(accepted) = self.specs.get_mut(&self.first) {
+            change(Arc::make_mut(accepted));
+        }
+    }
+
+    pub(crate) fn address(&self, text: &str) -> Result<(EnvName, ServiceName), String> {
+        let (env, service) = match text.split_once('/') {
+            Some((env, service)) => (env_of(env)?, service),
+            None => (self.first.clone(), text),
+        };
+        if !self.written.contains_key(&env) {
+            return Err(format!("no spec is called `{env}`"));
+        }
+        Ok((env, ServiceName::new(service).map_err(|why| why.to_string())?))
+    }
+
+    /// The ports that a container was made with: those remembered, then those wanted, then the one that the line names.
+    pub(crate) fn ports(&self, env: &EnvName, service: &ServiceName, told: Option<&str>) -> PortMap {
+        let kept = self.memory.environments.get(env).cloned().unwrap_or_default();
+        let nobody = port::Claims::new();
+        let mut ports = port::assign(&self.written[env], &kept, &nobody, &BTreeMap::new(), self.now).ports;
+        ports.extend(told.and_then(|told| objects::pair(service, told)));
+        ports
+    }
+
+    fn container(&mut self, id: &str, service: &str, state: &str, options: &Options<'_>) -> Played {
+        let (env, service) = self.address(service)?;
+        let desired = &self.written[&env];
+        let ports = self.ports(&env, &service, options.get("host"));
+        let made = objects::spec_of(desired, &service, &ports, &self.site, self.now);
+        let spec = made.as_ref().map(|(spec, _)| spec);
+        let site = &self.site;
+        let seen = objects::container(id, state, &service, desired, spec, site, options, self.now)?;
+        self.world
+            .apply(WatchEvent::Apply(Object::Container(Arc::new(seen))));
+        Ok(())
+    }
+
+    fn network(&mut self, id: &str, options: &Options<'_>) -> Played {
+        let env = options.get("of").map_or_else(|| Ok(self.first.clone()), env_of)?;
+        let desired = self.written.get(&env).ok_or("no such spec")?;
+        let network = Network {
+            id: NetworkId::new(id).map_err(|why| why.to_string())?,
+            name: options.get("name").unwrap_or(desired.network.as_str()).to_owned(),
+            labels: objects::plain_labels(desired, "network", &self.site, options),
+            created_at: moment(self.now, options.get("created").unwrap_or("-120s")),
+        };
+        self.world
+            .apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
+        Ok(())
+    }
+
+    fn volume(&mut self, name: &str, options: &Options<'_>) -> Played {
+        let env = options.get("of").map_or_else(|| Ok(self.first.clone()), env_of)?;
+        let desired = self.written.get(&env).ok_or("no such spec")?;
+        let volume = Volume {
+            name: name.to_owned(),
+            labels: objects::plain_labels(desired, "volume", &self.site, options),
+        };
+        self.world
+            .apply(WatchEvent::Apply(Object::Volume(Arc::new(volume))));
+        Ok(())
+    }
+
+    fn probe(&mut self, id: &str, word: &str) -> Played {
+        let id = ContainerId::new(id).map_err(|why| why.to_string())?;
+        let verdict = match word {
+            "starting" => ProbeStatus::Starting,
+            "healthy" => ProbeStatus::Healthy,
+            "unhealthy" => ProbeStatus::Unhealthy,
+            other => return Err(format!("no verdict is called `{other}`")),
+        };
+        let facts = self.world.container(&id).and_then(|seen| seen.inspect.as_ref());
+        let started_at = facts.and_then(|facts| facts.started_at);
+        let (since, output) = (self.now, String::new());
+        self.health.insert(
+            id,
+            Health {
+                status: verdict,
+                since,
+                started_at,
+                output,
+                ..Health::default()
+            },
+        );
+        Ok(())
+    }
+
+    /// Nobody answers its probe at all.
+    fn dead(&mut self, id: &str) -> Result<(), String> {
+        let id = ContainerId::new(id).map_err(|why| why.to_string())?;
+        let health = self.health.get_mut(&id).ok_or("it was not probed")?;
+        health.dead = true;
+        Ok(())
+    }
+
+    fn hold(&mut self, target: &str, rest: &[&str]) -> Played {
+        let (env, service) = match target.split_once('/') {
+            Some((env, service)) => (env, Some(service)),
+            None => (target, None),
+        };
+        let service = service.map(ServiceName::new).transpose();
+        self.orders.hold_back(Hold {
+            environment: env_of(env)?,
+            service: service.map_err(|why| why.to_string())?,
+            since: self.now,
+            until: rest.first().map(|span| moment(self.now, span)),
+            reason: String::new(),
+            holder: None,
+        });
+        Ok(())
+    }
+
+    fn turn(&mut self) -> ReconcileResult {
+        let inputs = Inputs {
+            leases: &Leases::default(),
+            requests: &self.orders,
+            specs: &self.specs,
+            preflight: None,
+            scanned: self.scanned,
+            store: &self.world,
+            health: &self.health,
+            now: self.now,
+        };
+        let (site, memory) = (&self.site, &self.memory);
+        let brain = self
+            .brain
+            .get_or_insert_with(|| Planner::new(site.clone(), memory.clone()));
+        brain.reconcile(&inputs)
+    }
+
+    /// Turns, and lets the step on a subject come back at once.
+    fn finish(&mut self, subject: &str, outcome: Result<&str, argus_core::outcome::ActionError>) -> Played {
+        let turn = self.turn();
+        let steps = turn.plans.values().flat_map(|plan| &plan.steps);
+        let mut planned: Vec<String> = Vec::new();
+        let mut found = None;
+        for step in steps {
+            planned.push(step.subject.to_string());
+            let told = step.subject.to_string();
+            if told == subject
+                || subject
+                    .strip_suffix('*')
+                    .is_some_and(|begin| told.starts_with(begin))
+            {
+                found = Some(step.clone());
+            }
+        }
+        let step = found.ok_or_else(|| format!("no act on it is planned, only on {planned:?}"))?;
+        let outcome = match (outcome, &step.action) {
+            (Err(error), _) => Err(error),
+            (Ok(id), Action::CreateContainer { .. }) => Ok(Done::Container(
+                ContainerId::new(id).map_err(|why| why.to_string())?,
+            )),
+            (Ok(id), Action::CreateNetwork { .. }) => {
+                Ok(Done::Network(NetworkId::new(id).map_err(|why| why.to_string())?))
+            }
+            (Ok(_), _) => Ok(Done::Ok),
+        };
+        let brain = self.brain.as_mut().ok_or("no brain")?;
+        brain.finished(&step, &outcome, &self.world, self.now);
+        Ok(())
+    }
+}
+
+fn env_of(text: &str) -> Result<EnvName, String> {
+    EnvName::new(text).map_err(|why| why.to_string())
+}
+
+/// The variables of every container to create.
+fn variables(plan: &Plan) -> String {
+    let mut out = String::new();
+    for step in &plan.steps {
+        if let Action::CreateContainer { spec, .. } = &step.action {
+            for (key, value) in &spec.environment {
+                out.extend([step.subject.to_string(), format!(" has {key}={value}\n")]);
+            }
+        }
+    }
+    out
+}
+
+/// Hashes change with every field that a spec gains: none of them stands in a case.
+fn masked(text: &str) -> String {
+    let mut out = text.to_owned();
+    for mark in [".argus-", "@build:"] {
+        let mut parts = out.split(mark);
+        let mut masked = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            masked.push_str(mark);
+            masked.push_str("HASH");
+            masked.push_str(part.trim_start_matches(|c: char| c.is_ascii_hexdigit()));
+        }
+        out = masked;
+    }
+    out
+}

@@ -1,0 +1,187 @@
+//! The names under which listeners hear what the controller does to keep things going: each comes of what really happened.
+
+use std::collections::BTreeMap;
+
+use argus_tests::fixture::{IMAGE, LIMIT, engine, singles};
+use argus_tests::http::Event;
+use argus_tests::proxy::Fault;
+use argus_tests::{Controller, PortHolder, Proxy, RunOptions};
+use serde_json::{Value, json};
+
+use crate::{House, listening};
+
+const NAMES: &str = "preflight_start,preflight_check,preflight_end,orphan_found,cleanup_start,cleanup_resource,cleanup_end,\
+port_reassigned,circuit_open,circuit_half_open,circuit_closed,network_check,network_verified";
+
+/// `web` asks `api` by its name.
+fn spec() -> String {
+    let health = "{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
+    format!(
+        r#"version: "1"
+project: {{ name: named }}
+services:
+  api:
+    image: {IMAGE}
+    container: {{ name: named-api, healthcheck: {health} }}
+  web:
+    image: {IMAGE}
+    dependsOn: [api]
+    container:
+      name: named-web
+      ports: ["18770:8080"]
+      environment: {{ API: "http://api:8080/" }}
+      healthcheck: {health}
+"#
+    )
+}
+
+/// What a controller that is dead made for the project of `named`.
+fn leave() {
+    let labels = [
+        "managed=true",
+        "project=named",
+        "environment=named",
+        "service=gone",
+        "controller=dead",
+        "run-id=r",
+        "created-at=2026-01-01T00:00:00Z",
+    ];
+    let labels = labels.map(|label| format!("--label=argusai.{label}"));
+    let mut words = vec!["run", "-d", "--name", "named-left"];
+    words.extend(labels.iter().map(String::as_str));
+    words.extend(["busybox:local", "sleep", "1000"]);
+    engine().docker_ok(&words);
+}
+
+/// What was heard, by name, in the order of the records.
+#[derive(Default)]
+struct Heard(BTreeMap<String, Vec<(u64, Value)>>);
+
+impl Heard {
+    fn take(&mut self, event: &Event) {
+        if let Ok(id) = event.id.parse() {
+            let all = self.0.entry(event.name.clone()).or_default();
+            all.push((id, event.json()));
+        }
+    }
+
+    fn of(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Vec<u64> {
+        let all = self.0.get(name).into_iter().flatten();
+        all.filter(|(_, told)| holds(told)).map(|(id, _)| *id).collect()
+    }
+
+    /// How an orphan was found and went, and when its cleaning began and ended.
+    fn removal(&self, name: &str) -> Option<Vec<u64>> {
+        let found = self.0.get("orphan_found")?;
+        let (found, orphan) = found.iter().find(|(_, told)| told["name"] == name)?;
+        let gone = *self
+            .of("cleanup_resource", |told| told["id"] == orphan["id"])
+            .first()?;
+        let begun = self.of("cleanup_start", |_| true);
+        let begun = *begun.iter().rev().find(|begun| **begun < gone)?;
+        let over = self.of("cleanup_end", |_| true);
+        let over = *over.iter().find(|over| **over > gone)?;
+        Some(vec![*found, begun, gone, over])
+    }
+
+    /// The first of each that holds; none while one of them is missing.
+    fn row(&self, names: &[&str], holds: impl Fn(&Value) -> bool) -> Option<Vec<u64>> {
+        let first = |name: &&str| self.of(name, &holds).first().copied();
+        names.iter().map(first).collect()
+    }
+}
+
+fn is_in_order(row: Option<Vec<u64>>) -> bool {
+    row.is_some_and(|row| row.is_sorted())
+}
+
+#[test]
+fn what_keeps_things_going_is_heard_under_the_names_that_people_know() {
+    let engine = engine();
+    leave();
+    let proxy = Proxy::start(&engine.scratch("names").join("p.sock"), &engine.socket());
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        helpers: true,
+        ..listening(&[])
+    };
+    let house = House::of(Controller::start(engine, options));
+    let holder = PortHolder::of(engine, 18770);
+    house.argus.write_spec("a.e2e.yaml", &spec());
+    house.argus.wait_ready("named", LIMIT);
+    drop(holder);
+    proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 2, resetTimeoutMs: 120000 } }\n";
+    house
+        .argus
+        .write_spec("b.e2e.yaml", &singles("cut", &[18775], breaker));
+    house
+        .argus
+        .wait_status("cut", LIMIT, "says that its breaker is open", |now| {
+            now["breaker"]["state"] == "open"
+        });
+    proxy.heal();
+    let reset = house.tell("POST", "/api/v1/actions/resetBreaker", r#"{"environment":"cut"}"#);
+    assert_eq!(reset.status, 202, "{reset:?}");
+    // Asked for over HTTP, in both ways, and over MCP.
+    assert_eq!(house.tell("GET", "/api/v1/preflight?skip=disk", "").status, 200);
+    assert_eq!(
+        house
+            .tell("POST", "/api/v1/preflight", r#"{"skip":["clock"]}"#)
+            .status,
+        200
+    );
+    let tool = ("argus_preflight_check", json!({ "skip": ["images"] }));
+    crate::parity::by_mcp(&house, &tool);
+
+    let mut stream = house.events(&format!("?type={NAMES}"), Some("0"));
+    let mut heard = Heard::default();
+    let named = |told: &Value| told["environment"] == "named";
+    let cut = |told: &Value| told["environment"] == "cut";
+    let circuit = ["circuit_open", "circuit_half_open", "circuit_closed"];
+    let asked = |told: &Value| told["asked"] == true;
+    let is_told = |heard: &Heard| {
+        heard.removal("named-left").is_some()
+            && heard.row(&circuit, cut).is_some()
+            && !heard.of("port_reassigned", named).is_empty()
+            && !heard.of("network_verified", named).is_empty()
+            && heard.of("preflight_start", asked).len() >= 3
+            && heard.of("preflight_end", |_| true).last() > heard.of("preflight_start", asked).last()
+    };
+    while !is_told(&heard) {
+        let event = stream
+            .hear()
+            .unwrap_or_else(|error| panic!("{error}: {:#?}", heard.0));
+        heard.take(&event.expect("the stream goes on"));
+    }
+    assert!(is_in_order(heard.row(&circuit, cut)), "{:#?}", heard.0);
+    assert!(is_in_order(heard.removal("named-left")), "{:#?}", heard.0);
+    assert_eq!(engine.inspect("named-left"), None);
+    looks(&heard);
+}
+
+/// Each look that was asked for begins, has all its checks, and ends.
+fn looks(heard: &Heard) {
+    let begins = heard.of("preflight_start", |told| told["asked"] == true);
+    let ends = heard.of("preflight_end", |_| true);
+    for (begin, left_out) in begins.iter().zip(["disk", "clock", "images"]) {
+        let start = heard.0["preflight_start"]
+            .iter()
+            .find(|(id, _)| id == begin)
+            .expect("it is among them");
+        assert_eq!(start.1["skip"], json!([left_out]), "{start:?}");
+        let end = ends.iter().find(|end| *end > begin).expect("it ends");
+        let checks = heard.0["preflight_check"]
+            .iter()
+            .filter(|(id, _)| (begin..end).contains(&id));
+        let results: BTreeMap<&str, &Value> = checks
+            .map(|(_, told)| (told["check"].as_str().expect("a name"), &told["result"]))
+            .collect();
+        assert_eq!(results.len(), 9, "{results:?}");
+        assert_eq!(results[left_out], "skipped");
+        assert_eq!(results["engine"], "pass");
+    }
+    // What the controller looks at by itself is told when it is not as it was: at its start, at the least.
+    let own = heard.of("preflight_start", |told| told["asked"] == false);
+    assert!(!own.is_empty(), "{:#?}", heard.0);
+}

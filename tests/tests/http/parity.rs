@@ -1,0 +1,461 @@
+//! What one surface shows, all show: the CLI's JSON, the HTTP body and the content of an MCP answer are the same value.
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use argus_tests::fixture::{LIMIT, engine, shop};
+use argus_tests::http::call;
+use argus_tests::{Controller, wait};
+use serde_json::{Value, json};
+
+use crate::House;
+
+/// What differs from one moment to the next, whoever asks.
+const MOMENTS: [&str; 5] = ["tookMs", "errorId", "timestamp", "since", "until"];
+/// What happens by itself after a crash is over within this.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What RFC 9457 adds to an error over HTTP.
+const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
+
+/// One thing that can be seen, or done, and how each surface is asked for it.
+struct Thing {
+    cli: &'static str,
+    http: Option<(&'static str, &'static str, Value)>,
+    mcp: Option<(&'static str, Value)>,
+    /// What of the whole is told over MCP, where that is less.
+    brief: fn(&Value) -> Value,
+    /// Each of them looks anew: when it was seen is another time.
+    looks: bool,
+}
+
+fn whole(value: &Value) -> Value {
+    value.clone()
+}
+
+fn thing(cli: &'static str) -> Thing {
+    Thing {
+        cli,
+        http: None,
+        mcp: None,
+        brief: whole,
+        looks: false,
+    }
+}
+
+impl Thing {
+    fn get(self, path: &'static str) -> Self {
+        let http = Some(("GET", path, Value::Null));
+        Self { http, ..self }
+    }
+
+    fn post(self, path: &'static str, body: Value) -> Self {
+        let http = Some(("POST", path, body));
+        Self { http, ..self }
+    }
+
+    fn mcp(self, tool: &'static str, arguments: Value) -> Self {
+        let mcp = Some((tool, arguments));
+        Self { mcp, ..self }
+    }
+
+    fn looks(self) -> Self {
+        Self { looks: true, ..self }
+    }
+
+    fn brief(self, brief: fn(&Value) -> Value) -> Self {
+        Self { brief, ..self }
+    }
+}
+
+/// Of the records of the journal an agent is not told which version, run and kind they are of.
+fn without_what_is_the_same_in_each(told: &Value) -> Value {
+    let mut told = told.clone();
+    for record in told["items"].as_array_mut().expect("a list") {
+        without(record, &["v", "run", "kind", "note"]);
+    }
+    told
+}
+
+/// The newest first, in a line each.
+fn in_a_line(told: &Value) -> Value {
+    let row = |incident: &Value| {
+        let count = |list: &str| incident[list].as_array().map_or(0, Vec::len);
+        json!({
+            "id": incident["id"], "at": incident["at"], "lastHeard": incident["lastHeard"],
+            "openIntents": count("openIntents"), "adopted": count("adopted"), "setAside": count("setAside"),
+        })
+    };
+    let all = told["items"].as_array().expect("a list");
+    json!({ "items": all.iter().rev().map(row).collect::<Vec<_>>() })
+}
+
+/// With each code what it means in a line.
+fn summaries(told: &Value) -> Value {
+    let all = told.as_array().expect("a list").iter();
+    let line = |about: &Value| {
+        let code = about["code"].as_str().unwrap_or_default().to_owned();
+        (code, about["summary"].clone())
+    };
+    json!({ "codes": all.map(line).collect::<serde_json::Map<_, _>>() })
+}
+
+/// Everything that more than one surface shows of an environment `same`, in which `web` failed once.
+fn shown() -> Vec<Thing> {
+    let env = json!({ "environment": "same" });
+    let of = |more: Value| {
+        let mut all = env.clone();
+        all.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().cloned().unwrap_or_default());
+        all
+    };
+    let web = |more: Value| {
+        let mut all = of(more);
+        all["service"] = json!("web");
+        all
+    };
+    vec![
+        thing("get").get("/api/v1/environments?detail=full"),
+        thing("get same")
+            .get("/api/v1/environments/same")
+            .mcp("argus_status", of(json!({ "detail": "full" }))),
+        thing("describe same").get("/api/v1/environments/same"),
+        thing("wait same").get("/api/v1/environments/same/wait"),
+        thing("why same")
+            .get("/api/v1/environments/same/why")
+            .mcp("argus_why", env.clone()),
+        thing("why same web")
+            .get("/api/v1/environments/same/services/web/why")
+            .mcp("argus_why", web(json!({}))),
+        thing("network same")
+            .get("/api/v1/environments/same/network")
+            .mcp("argus_network", env.clone()),
+        thing("network same --verify")
+            .post("/api/v1/environments/same/network", json!({}))
+            .mcp("argus_network", of(json!({ "verify": true })))
+            .looks(),
+        thing("plan").get("/api/v1/plan").mcp("argus_plan", json!({})),
+        thing("plan same")
+            .get("/api/v1/plan?environment=same")
+            .mcp("argus_plan", env.clone()),
+        thing("validate")
+            .get("/api/v1/validate")
+            .mcp("argus_validate", json!({})),
+        thing("events same --tail 20")
+            .get("/api/v1/events?environment=same&tail=20")
+            .mcp("argus_events", of(json!({ "limit": 20 })))
+            .brief(without_what_is_the_same_in_each),
+        thing("events --type phase,error --tail 5")
+            .get("/api/v1/events?type=phase,error&tail=5")
+            .mcp("argus_events", json!({ "types": ["phase", "error"], "limit": 5 }))
+            .brief(without_what_is_the_same_in_each),
+        thing("incidents")
+            .get("/api/v1/incidents")
+            .mcp("argus_incidents", json!({}))
+            .brief(in_a_line),
+        thing("evidence same --list")
+            .get("/api/v1/environments/same/evidence")
+            .mcp("argus_evidence", env.clone()),
+        thing("evidence same web --list").get("/api/v1/environments/same/evidence?service=web"),
+        thing("evidence same web --tail 7")
+            .get("/api/v1/environments/same/services/web/evidence?tail=7")
+            .mcp("argus_evidence", web(json!({ "tail": 7 }))),
+        thing("logs same --tail 5")
+            .get("/api/v1/environments/same/logs?tail=5")
+            .mcp("argus_logs", of(json!({ "tail": 5 }))),
+        thing("logs same web --tail 5")
+            .get("/api/v1/environments/same/services/web/logs?tail=5")
+            .mcp("argus_logs", web(json!({ "tail": 5 }))),
+        thing("breaker status").get("/api/v1/breaker"),
+        thing("orphans")
+            .get("/api/v1/orphans")
+            .mcp("argus_orphans", json!({})),
+        thing("preflight --skip disk,clock")
+            .get("/api/v1/preflight?skip=disk,clock")
+            .mcp("argus_preflight_check", json!({ "skip": ["disk", "clock"] }))
+            .looks(),
+        thing("doctor").get("/api/v1/doctor"),
+        thing("reclaim --dry-run").get("/api/v1/reclaim"),
+        thing("explain")
+            .get("/api/v1/errors")
+            .mcp("argus_explain", json!({}))
+            .brief(summaries),
+        thing("explain PORT_CONFLICT")
+            .get("/api/v1/errors/PORT_CONFLICT")
+            .mcp("argus_explain", json!({ "code": "PORT_CONFLICT" })),
+    ]
+}
+
+/// Commands, each with what they are answered with.
+fn told() -> Vec<Thing> {
+    let env = json!({ "environment": "same" });
+    let case = |verb: &str| json!({ "environment": "same", "case": "one", "action": verb });
+    vec![
+        thing("retry same")
+            .post("/api/v1/actions/retry", env.clone())
+            .mcp("argus_retry", env.clone()),
+        thing("hold same --for 1h")
+            .post(
+                "/api/v1/actions/hold",
+                json!({ "environment": "same", "forSeconds": 3600 }),
+            )
+            .mcp("argus_hold", json!({ "environment": "same", "forSeconds": 3600 })),
+        thing("resume same")
+            .post("/api/v1/actions/resume", env.clone())
+            .mcp("argus_resume", env.clone()),
+        thing("breaker reset same")
+            .post("/api/v1/actions/resetBreaker", env.clone())
+            .mcp("argus_reset_circuit", env.clone()),
+        thing("breaker reset")
+            .post("/api/v1/actions/resetBreaker", json!({}))
+            .mcp("argus_reset_circuit", json!({})),
+        thing("test begin same --case two --holder agent-1 --purpose look")
+            .post(
+                "/api/v1/actions/beginTest",
+                json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "look" }),
+            )
+            .mcp(
+                "argus_test",
+                json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "look" }),
+            ),
+        thing("get same")
+            .get("/api/v1/environments/same")
+            .mcp("argus_status", json!({ "environment": "same", "detail": "full" })),
+        thing("test end same --case two").post(
+            "/api/v1/actions/endTest",
+            json!({ "environment": "same", "case": "two" }),
+        ),
+        thing("test begin same --case one")
+            .post(
+                "/api/v1/actions/beginTest",
+                json!({ "environment": "same", "case": "one" }),
+            )
+            .mcp("argus_test", case("begin")),
+        thing("test end same --case one").post(
+            "/api/v1/actions/endTest",
+            json!({ "environment": "same", "case": "one" }),
+        ),
+        thing("wait same --for gone --timeout 1s")
+            .get("/api/v1/environments/same/wait?for=gone&timeoutSeconds=1")
+            .mcp(
+                "argus_wait",
+                json!({ "environment": "same", "for": "gone", "timeoutSeconds": 1 }),
+            ),
+        thing("cancel same")
+            .post("/api/v1/actions/cancel", env.clone())
+            .mcp("argus_cancel", env.clone()),
+        thing("resume same")
+            .post("/api/v1/actions/resume", env.clone())
+            .mcp("argus_resume", env.clone()),
+        thing("resume")
+            .post("/api/v1/actions/resumeController", json!({}))
+            .mcp("argus_resume", json!({})),
+        thing("orphans --clean").mcp("argus_orphans", json!({ "clean": true })),
+        thing("mock requests same web")
+            .get("/api/v1/environments/same/mocks/web/requests")
+            .mcp(
+                "argus_mock_requests",
+                json!({ "environment": "same", "mock": "web" }),
+            ),
+        thing("rollback same")
+            .post("/api/v1/actions/rollback", env.clone())
+            .mcp("argus_rollback", env),
+    ]
+}
+
+/// What is not there, with the error.
+fn missing() -> Vec<Thing> {
+    let nobody = json!({ "environment": "nobody" });
+    vec![
+        thing("fork nobody copy")
+            .post(
+                "/api/v1/actions/fork",
+                json!({ "environment": "nobody", "to": "copy" }),
+            )
+            .mcp("argus_fork", json!({ "environment": "nobody", "to": "copy" })),
+        thing("down nobody")
+            .post("/api/v1/actions/down", nobody.clone())
+            .mcp("argus_down", nobody.clone()),
+        thing("cancel nobody")
+            .post("/api/v1/actions/cancel", nobody.clone())
+            .mcp("argus_cancel", nobody.clone()),
+        thing("get nobody")
+            .get("/api/v1/environments/nobody")
+            .mcp("argus_status", nobody.clone()),
+        thing("why nobody")
+            .get("/api/v1/environments/nobody/why")
+            .mcp("argus_why", nobody.clone()),
+        thing("network nobody")
+            .get("/api/v1/environments/nobody/network")
+            .mcp("argus_network", nobody.clone()),
+        thing("network nobody --verify")
+            .post("/api/v1/environments/nobody/network", json!({}))
+            .mcp(
+                "argus_network",
+                json!({ "environment": "nobody", "verify": true }),
+            ),
+        thing("plan nobody")
+            .get("/api/v1/plan?environment=nobody")
+            .mcp("argus_plan", nobody.clone()),
+        thing("evidence same db")
+            .get("/api/v1/environments/same/services/db/evidence")
+            .mcp(
+                "argus_evidence",
+                json!({ "environment": "same", "service": "db" }),
+            ),
+        thing("incidents nothing")
+            .get("/api/v1/incidents/nothing")
+            .mcp("argus_incidents", json!({ "id": "nothing" })),
+        thing("retry nobody")
+            .post("/api/v1/actions/retry", nobody.clone())
+            .mcp("argus_retry", nobody),
+    ]
+}
+
+/// An object without some of its fields.
+fn without(value: &mut Value, names: &[&str]) {
+    for name in names {
+        value.as_object_mut().map(|fields| fields.remove(*name));
+    }
+}
+
+/// Without what differs from moment to moment, however deep it stands.
+fn at_any_moment(value: Value, looks: bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let differs = |name: &str| MOMENTS.contains(&name) || (looks && name == "asOf");
+            let kept = fields.into_iter().filter(|(name, _)| !differs(name));
+            Value::Object(
+                kept.map(|(name, value)| (name, at_any_moment(value, looks)))
+                    .collect(),
+            )
+        }
+        Value::Array(all) => all.into_iter().map(|value| at_any_moment(value, looks)).collect(),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}
+
+/// What the CLI says in JSON: on stdout, or as an error on stderr.
+fn by_cli(house: &House<'_>, words: &str) -> Value {
+    let mut args: Vec<&str> = words.split(' ').collect();
+    args.extend(["-o", "json"]);
+    let said = house.argus.cli(&args);
+    let out = String::from_utf8_lossy(&said.stdout).into_owned();
+    let err = String::from_utf8_lossy(&said.stderr).into_owned();
+    let text = if out.trim().is_empty() {
+        // Notes stand before it.
+        err.find('{').map_or("", |at| &err[at..])
+    } else {
+        &out
+    };
+    serde_json::from_str(text).unwrap_or_else(|why| panic!("argus {words}: {why}: {out}{err}"))
+}
+
+fn by_http(house: &House<'_>, (method, path, body): &(&str, &str, Value)) -> Value {
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let answer = house.tell(method, path, &body);
+    let mut told = answer.json();
+    assert!(!told.is_null(), "{method} {path}: {answer:?}");
+    if !answer.ok() {
+        without(&mut told, &PROBLEM);
+    }
+    told
+}
+
+/// The structured content, without what to do next.
+pub(crate) fn by_mcp(house: &House<'_>, (tool, arguments): &(&str, Value)) -> Value {
+    let mut told = call(&house.socket, tool, arguments, LIMIT);
+    without(&mut told, &["nextSteps"]);
+    match told.get("full").and_then(Value::as_array) {
+        Some(full) => full[0].clone(),
+        None => told,
+    }
+}
+
+/// Asks all surfaces until they say the same: between two of them something may have happened. What they say, where they do not.
+fn difference(house: &House<'_>, thing: &Thing) -> Option<String> {
+    let mut last = Value::Null;
+    let same = wait::poll(PATIENCE, || {
+        let plain = |value| at_any_moment(value, thing.looks);
+        let cli = plain(by_cli(house, thing.cli));
+        let http = thing.http.as_ref().map(|asked| plain(by_http(house, asked)));
+        let mcp = thing.mcp.as_ref().map(|asked| plain(by_mcp(house, asked)));
+        let brief = (thing.brief)(&cli);
+        let same =
+            |told: &Option<Value>, as_by_cli: &Value| told.as_ref().is_none_or(|told| told == as_by_cli);
+        if same(&http, &cli) && same(&mcp, &brief) {
+            return Some(());
+        }
+        last = json!({ "cli": cli, "http": http, "mcp": mcp });
+        None
+    });
+    same.is_none()
+        .then(|| format!("`argus {}` is {last:#}", thing.cli))
+}
+
+/// What can be done only once is done to a copy of its own by each surface.
+fn copies_are_made_and_removed_alike(house: &House<'_>) {
+    let plain = |name: &str, told: Value| -> Value {
+        serde_json::from_str(&told.to_string().replace(name, "copy")).expect("JSON")
+    };
+    let to = |name: &str| json!({ "environment": "same", "to": name });
+    let cli = plain("same-cli", by_cli(house, "fork same same-cli"));
+    assert_eq!(
+        (&cli["verb"], &cli["kind"]),
+        (&json!("fork"), &json!("forked")),
+        "{cli:#}"
+    );
+    let http = by_http(house, &("POST", "/api/v1/actions/fork", to("same-http")));
+    let mcp = by_mcp(house, &("argus_fork", to("same-mcp")));
+    assert_eq!(
+        [plain("same-http", http), plain("same-mcp", mcp)],
+        [cli.clone(), cli]
+    );
+
+    let of = |name: &str| json!({ "environment": name });
+    let http = by_http(house, &("POST", "/api/v1/actions/down", of("same-http")));
+    let mcp = by_mcp(house, &("argus_down", of("same-mcp")));
+    assert_eq!(plain("same-http", http), plain("same-mcp", mcp));
+    // The command waits until it is done, and so it tells what is.
+    assert_eq!(by_cli(house, "down same-cli"), json!({ "gone": ["same-cli"] }));
+    let cleaned = by_http(house, &("POST", "/api/v1/actions/cleanOrphans", json!({})));
+    assert_eq!(cleaned, json!({ "verb": "cleanOrphans", "kind": "done" }));
+}
+
+#[test]
+fn what_one_surface_shows_all_show_with_the_same_words() {
+    let house = House::open();
+    house.argus.write_spec("e2e.yaml", &shop("same", 18750, "one"));
+    house.argus.wait_ready("same", LIMIT);
+    engine().kill_all_in("same-web");
+    house.argus.wait_status("same", LIMIT, "healed", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
+    });
+    // A run that does not end well leaves an incident.
+    house.argus.kill9();
+    house.argus.start_again();
+    house.argus.wait_until(LIMIT, "it is at work again", || {
+        let answer = by_cli(&house, "incidents");
+        let ready =
+            UnixStream::connect(&house.socket).is_ok() && house.tell("GET", "/readyz", "").status == 200;
+        (ready && !answer["items"].as_array()?.is_empty()).then_some(())
+    });
+    let id = by_cli(&house, "incidents")["items"][0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let one = [
+        by_cli(&house, &format!("incidents {id}")),
+        by_http(&house, &("GET", &format!("/api/v1/incidents/{id}"), Value::Null)),
+        by_mcp(&house, &("argus_incidents", json!({ "id": id }))),
+    ];
+    assert!(one[0] == one[1] && one[1] == one[2], "{one:#?}");
+    copies_are_made_and_removed_alike(&house);
+    let all = shown().into_iter().chain(told()).chain(missing());
+    let differences: Vec<String> = all.filter_map(|thing| difference(&house, &thing)).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}

@@ -1,0 +1,66 @@
+//! A controller that stops leaves nobody waiting for an answer.
+
+use std::io::{BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+use argus_tests::fixture::{LIMIT, shop};
+use argus_tests::http;
+use argus_tests::wait;
+
+use super::House;
+
+/// So many may wait at once.
+const MAY_WAIT: usize = 64;
+/// And so many more ask.
+const TOO_MANY: usize = 3;
+
+#[test]
+fn who_waits_is_answered_when_the_controller_stops() {
+    let house = House::open();
+    house.argus.write_spec("e2e.yaml", &shop("parting", 18760, "one"));
+    house.argus.wait_ready("parting", LIMIT);
+    let path = "/api/v1/environments/parting/wait?for=gone&timeoutSeconds=3600";
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", house.at);
+    let asking: Vec<_> = (0..MAY_WAIT + TOO_MANY)
+        .map(|_| {
+            let mut stream = house.connect();
+            stream.write_all(request.as_bytes()).expect("it takes a request");
+            stream
+        })
+        .collect();
+    // Nobody who waits makes room: once so many are turned away, all others wait.
+    let is_answered = |stream: &&TcpStream| {
+        stream.set_nonblocking(true).expect("a socket");
+        let there = stream.peek(&mut [0]).is_ok();
+        stream.set_nonblocking(false).expect("a socket");
+        there
+    };
+    wait::until(LIMIT, "all of them wait", || {
+        (asking.iter().filter(is_answered).count() == TOO_MANY).then_some(())
+    });
+    let (turned_away, waiting): (Vec<_>, Vec<_>) =
+        asking.into_iter().partition(|stream| is_answered(&stream));
+    for stream in turned_away {
+        let answer = http::next(&mut BufReader::new(stream)).expect("an answer");
+        let told = answer.json();
+        assert_eq!(answer.status, 503, "{told:#}");
+        assert!(
+            told["message"]
+                .as_str()
+                .is_some_and(|why| why.contains("too many")),
+            "{told:#}"
+        );
+    }
+    let ended = house.argus.stop();
+    assert!(ended.success(), "{ended:?}");
+    assert_eq!(waiting.len(), MAY_WAIT);
+    for stream in waiting {
+        let mut stream = BufReader::new(stream);
+        let answer = http::next(&mut stream).expect("an answer");
+        assert_eq!(answer.status, 503, "{answer:?}");
+        let told = answer.json();
+        assert_eq!(told["message"], "the controller is stopping", "{told:#}");
+        let mut rest = Vec::new();
+        assert_eq!(stream.read_to_end(&mut rest).expect("the end"), 0, "{rest:?}");
+    }
+}

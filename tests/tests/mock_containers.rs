@@ -1,0 +1,300 @@
+//! Mocks as containers on a real engine: reached by name and by port, changed while they run, healed like anything else.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use argus_tests::fixture::{IMAGE, LIMIT, engine, incarnations, text};
+use argus_tests::{Controller, PortHolder, RunOptions, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A service that is told where its mock is, and two mocks: routes and a document.
+fn shop(project: &str, port: u16, answer: &str) -> String {
+    let other = port + 1;
+    format!(
+        r#"version: "1"
+project: {{ name: {project} }}
+services:
+  web:
+    image: {IMAGE}
+    dependsOn: [payments, catalogue]
+    container:
+      name: {project}-web
+      environment: {{ PAYMENTS: "http://localhost:{port}/charges" }}
+mocks:
+  payments:
+    port: {port}
+    containerPort: 8080
+    routes:
+      - {{ method: GET, path: "/charges/:id", response: {{ body: {{ id: "{{{{request.params.id}}}}", said: {answer} }} }} }}
+  catalogue:
+    port: {other}
+    openapi: api/catalogue.yaml
+"#
+    )
+}
+
+const DOCUMENT: &str = r#"openapi: 3.1.0
+info: { title: catalogue, version: "1" }
+paths:
+  /books/{isbn}:
+    get:
+      parameters: [{ name: isbn, in: path, required: true, schema: { type: string } }]
+      responses:
+        "200":
+          description: a book
+          content:
+            application/json:
+              schema: { type: object, required: [title], properties: { title: { type: string } } }
+              example: { title: Middlemarch }
+"#;
+
+/// What a path answers, asked from inside the engine's namespace; nothing where there is no answer.
+fn ask(port: u64, path: &str) -> Option<String> {
+    let mut client = engine().command_in_netns("busybox");
+    let output = client
+        .args(["wget", "-q", "-O", "-", &format!("http://127.0.0.1:{port}{path}")])
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn port_of(status: &Value, mock: &str) -> u64 {
+    let mapped = status["portMappings"].as_array().expect("ports").iter();
+    let mut of = mapped.filter(|port| port["service"] == mock);
+    of.next().expect("its port")["actualPort"]
+        .as_u64()
+        .expect("a number")
+}
+
+fn started(name: &str) -> (String, String) {
+    let found = engine().inspect(name).expect("it is there");
+    (text(&found["Id"]), text(&found["State"]["StartedAt"]))
+}
+
+fn prepared(project: &str, port: u16) -> Controller<'static> {
+    let argus = Controller::prepare(engine(), RunOptions::default());
+    argus.write_spec("api/catalogue.yaml", DOCUMENT);
+    argus.write_spec("e2e.yaml", &shop(project, port, "first"));
+    argus.start_again();
+    argus
+}
+
+#[test]
+fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
+    let argus = prepared("standin", 18800);
+    let status = argus.wait_ready("standin", LIMIT);
+    assert_eq!(
+        Controller::service(&status, "payments")["role"],
+        "mock",
+        "{status:#}"
+    );
+    assert!(
+        ask(18800, "/charges/7").is_some_and(|said| said.contains(r#""id":"7""#) && said.contains("first"))
+    );
+    assert!(ask(18801, "/books/1").is_some_and(|said| said.contains("Middlemarch")));
+    let inside =
+        |url: &str| engine().docker_ok(&["exec", "standin-web", "busybox", "wget", "-q", "-O", "-", url]);
+    assert!(inside("http://payments:8080/charges/8").contains(r#""id":"8""#));
+    assert!(inside("http://catalogue:18801/books/2").contains("Middlemarch"));
+    let asked = argus.cli(&["mock", "requests", "standin", "payments"]);
+    let asked = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(
+        asked.contains("/charges/7") && asked.contains("routes[0]"),
+        "{asked}"
+    );
+    // Another answer is another file in the same container.
+    let before = incarnations(engine(), "standin");
+    argus.write_spec("e2e.yaml", &shop("standin", 18800, "second"));
+    // As a test would: what is Ready answers as the file says.
+    let waited = argus.cli(&["wait", "standin"]);
+    assert!(waited.status.success(), "{waited:?}");
+    let said = ask(18800, "/charges/7").expect("the mock answers");
+    assert!(said.contains("second"), "{said}");
+    assert_eq!(incarnations(engine(), "standin"), before);
+    argus.write_spec("api/catalogue.yaml", &DOCUMENT.replace("Middlemarch", "Emma"));
+    wait::until(LIMIT, "the new document answers", || {
+        ask(18801, "/books/1").filter(|said| said.contains("Emma"))
+    });
+    assert_eq!(incarnations(engine(), "standin"), before);
+    // A document that is wrong is told with its place, and changes nothing.
+    argus.write_spec(
+        "api/catalogue.yaml",
+        &DOCUMENT.replace("type: string }", "type: strnig }"),
+    );
+    let refused = argus.wait_status("standin", LIMIT, "refuses the document", |status| {
+        !status["complaints"].as_array().is_none_or(Vec::is_empty)
+    });
+    let told = refused["complaints"].to_string();
+    assert!(
+        told.contains("mocks.catalogue") && told.contains("strnig"),
+        "{told}"
+    );
+    assert!(ask(18801, "/books/1").is_some_and(|said| said.contains("Emma")));
+}
+
+#[test]
+fn a_mock_heals_like_any_container_and_outlives_its_controller() {
+    let argus = prepared("healer", 18810);
+    argus.wait_ready("healer", LIMIT);
+    let first = started("healer-mock-payments");
+    // Its process ends, as if it had been killed for want of memory.
+    let pid = engine().inspect("healer-mock-payments").unwrap()["State"]["Pid"]
+        .as_i64()
+        .unwrap();
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let status = argus.wait_status("healer", LIMIT, "restarted it", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "payments")["restarts"] == 1
+    });
+    assert_ne!(started("healer-mock-payments"), first);
+    assert_eq!(port_of(&status, "payments"), 18810);
+    assert!(ask(18810, "/charges/1").is_some());
+    // It is gone, and made anew with what it answers.
+    engine().docker_ok(&["rm", "-f", "healer-mock-payments"]);
+    wait::until(LIMIT, "it answers again", || ask(18810, "/charges/2"));
+    argus.wait_ready("healer", LIMIT);
+    // Without a controller it answers on, and the next one leaves it as it is.
+    let before = incarnations(engine(), "healer");
+    argus.kill9();
+    assert!(ask(18810, "/charges/3").is_some());
+    argus.start_again();
+    wait::all_the_while(std::time::Duration::from_secs(5), "no request is lost", || {
+        ask(18810, "/charges/4").is_some()
+    });
+    argus.wait_ready("healer", LIMIT);
+    assert_eq!(incarnations(engine(), "healer"), before);
+}
+
+#[test]
+fn a_mock_whose_port_is_taken_moves_and_its_service_is_told() {
+    let holder = PortHolder::of(engine(), 18820);
+    let argus = prepared("mover", 18820);
+    let status = argus.wait_ready("mover", LIMIT);
+    let moved = port_of(&status, "payments");
+    assert_ne!(moved, 18820);
+    assert!(ask(moved, "/charges/1").is_some());
+    let told = engine().inspect("mover-web").unwrap()["Config"]["Env"].to_string();
+    assert!(
+        told.contains(&format!("http://localhost:{moved}/charges")),
+        "{told}"
+    );
+    drop(holder);
+}
+
+#[test]
+fn what_a_mock_records_it_replays_when_what_it_stood_for_is_gone() {
+    let file = |mode: &str, services: &str| {
+        format!(
+            r#"version: "1"
+project: {{ name: recorder }}
+services:{services}
+mocks:
+  legacy:
+    port: 18830
+    mode: {mode}
+    target: http://books:8080
+    recordingsDir: ./recordings
+"#
+        )
+    };
+    let books = format!("\n  books: {{ image: {IMAGE}, container: {{ name: recorder-books }} }}");
+    let argus = Controller::prepare(engine(), RunOptions::default());
+    let recordings = argus.specs.join("recordings");
+    argus.write_spec("e2e.yaml", &file("record", &books));
+    argus.start_again();
+    let told = argus.wait_status("recorder", LIMIT, "says what is not there", |status| {
+        status.to_string().contains("recordings")
+    });
+    assert_ne!(told["phase"], "Ready", "{told:#}");
+    std::fs::create_dir(&recordings).unwrap();
+    let again = argus.cli(&["retry", "recorder"]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+    argus.wait_ready("recorder", LIMIT);
+    assert_eq!(ask(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
+    assert_eq!(
+        std::fs::read_dir(&recordings).unwrap().count(),
+        1,
+        "a file a pair"
+    );
+    argus.write_spec("e2e.yaml", &file("replay", " {}"));
+    wait::until(LIMIT, "what was recorded went", || {
+        engine().inspect("recorder-books").is_none().then_some(())
+    });
+    argus.wait_ready("recorder", LIMIT);
+    assert_eq!(ask(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
+    assert_eq!(
+        ask(18830, "/healthz?shelf=2"),
+        None,
+        "what was never asked has no answer"
+    );
+}
+
+#[test]
+fn a_mock_that_runs_out_of_memory_is_back_with_its_routes() {
+    let argus = prepared("hungry", 18840);
+    argus.wait_ready("hungry", LIMIT);
+    let name = "hungry-mock-payments";
+    let first = started(name);
+    limit_memory(name, 48 * 1024 * 1024);
+    // Bodies that never end are kept until they do.
+    let head = "POST /charges HTTP/1.1\r\nhost: mock\r\ncontent-length: 10000000\r\n\r\n";
+    let request = [head.as_bytes(), &vec![b'x'; 9_000_000]].concat();
+    let clients: Vec<_> = (0..8).map(|_| Unfinished::send(18840, &request)).collect();
+    let status = argus.wait_status("hungry", LIMIT, "restarted it", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "payments")["restarts"] == 1
+    });
+    drop(clients);
+    assert_ne!(started(name), first);
+    let why = &Controller::service(&status, "payments")["lastError"];
+    assert_eq!(why["code"], "CONTAINER_OOM", "{status:#}");
+    assert!(ask(18840, "/charges/1").is_some_and(|said| said.contains("first")));
+}
+
+/// Sets the limit behind the engine's back: one that the engine knew of would be drift.
+fn limit_memory(name: &str, bytes: u64) {
+    let pid = engine().inspect(name).unwrap()["State"]["Pid"].to_string();
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("its groups");
+    let file = groups
+        .lines()
+        .find_map(|line| match line.splitn(3, ':').collect::<Vec<_>>()[..] {
+            [_, "memory", path] => Some(format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")),
+            ["0", "", path] => {
+                Some(format!("/sys/fs/cgroup{path}/memory.max")).filter(|file| Path::new(file).exists())
+            }
+            _ => None,
+        });
+    std::fs::write(file.expect("a group of memory"), bytes.to_string()).expect("a limit");
+}
+
+/// A client that begins a request and never ends it, until it is dropped.
+struct Unfinished(std::process::Child);
+
+impl Unfinished {
+    fn send(port: u16, request: &[u8]) -> Self {
+        let mut client = engine().command_in_netns("busybox");
+        let client = client.args(["nc", "127.0.0.1", &port.to_string()]);
+        let child = client.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut child = child.expect("busybox runs");
+        let written = child.stdin.as_mut().expect("a pipe").write_all(request);
+        // The mock may be gone before all of it was sent.
+        drop(written);
+        Self(child)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}

@@ -1,0 +1,133 @@
+//! Services without a shell that ask each other, and what is looked at of them.
+
+use std::sync::Once;
+
+use argus_tests::fixture::{self, LIMIT, condition};
+use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
+use serde_json::Value;
+
+/// This program and nothing else: no shell, no `nslookup`, no `nc`.
+pub(crate) const BARE: &str = "bare:local";
+
+/// The engine of all tests here that leave it running.
+pub(crate) fn engine() -> &'static PrivateEngine {
+    static IMAGES: Once = Once::new();
+    let engine = fixture::engine();
+    IMAGES.call_once(|| engine.load_argus_image(BARE));
+    engine
+}
+
+/// A controller that looks.
+pub(crate) fn controller(engine: &PrivateEngine) -> Controller<'_> {
+    let options = RunOptions {
+        helpers: true,
+        ..RunOptions::default()
+    };
+    Controller::start(engine, options)
+}
+
+/// `web` asks `api` and a mock by name, `api` asks `db` on the port that is given.
+pub(crate) fn shop(project: &str, port: u16, db: u16) -> String {
+    let health = "{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
+    format!(
+        r#"version: "1"
+project: {{ name: {project} }}
+services:
+  db:
+    image: {BARE}
+    command: [demo-service]
+    container: {{ name: {project}-db, healthcheck: {health} }}
+  api:
+    image: {BARE}
+    command: [demo-service]
+    container:
+      name: {project}-api
+      environment: {{ DATABASE: "postgres://app:secret@db:{db}/app" }}
+      healthcheck: {health}
+  web:
+    image: {BARE}
+    command: [demo-service]
+    dependsOn: [api]
+    container:
+      name: {project}-web
+      environment: {{ PAYMENTS: "http://payments:8080/charges" }}
+      healthcheck: {health}
+mocks:
+  payments:
+    port: {port}
+    containerPort: 8080
+    routes: [{{ method: GET, path: /charges, response: {{ body: ok }} }}]
+"#
+    )
+}
+
+/// What `argus network ENV` says with these further words, with its exit code.
+pub(crate) fn network(argus: &Controller<'_>, env: &str, more: &[&str]) -> (Option<i32>, Value) {
+    let words: Vec<&str> = ["network", env, "-o", "json"]
+        .into_iter()
+        .chain(more.iter().copied())
+        .collect();
+    let output = argus.cli(&words);
+    let told = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code(), told)
+}
+
+/// `from -> to:port`, with what is wrong where something is.
+pub(crate) fn links(told: &Value) -> Vec<String> {
+    let links = told["connectivity"]["links"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    links
+        .iter()
+        .map(|link| {
+            let error = word(&link["error"]);
+            let error = if error.is_empty() {
+                error
+            } else {
+                format!(" {error}")
+            };
+            format!(
+                "{} -> {}:{}{error}",
+                word(&link["from"]),
+                word(&link["host"]),
+                link["port"]
+            )
+        })
+        .collect()
+}
+
+/// Helpers in the networks of an environment's containers.
+pub(crate) fn helpers(engine: &PrivateEngine, project: &str) -> usize {
+    let sources: Vec<String> = engine
+        .containers_with(&format!("argusai.project={project}"))
+        .iter()
+        .map(|source| format!("container:{}", source["Id"].as_str().unwrap_or_default()))
+        .collect();
+    let all = engine.containers_with("argusai.helper");
+    let looks = |helper: &&Value| {
+        let mode = helper["HostConfig"]["NetworkMode"].as_str().unwrap_or_default();
+        sources.iter().any(|source| source == mode)
+    };
+    all.iter().filter(looks).count()
+}
+
+/// Whoever looks clears away behind himself; the controller may be looking just now.
+pub(crate) fn no_helper_stays(engine: &PrivateEngine, project: &str) {
+    wait::until(LIMIT, "no helper stays", || {
+        (helpers(engine, project) == 0).then_some(())
+    });
+}
+
+/// The status once all links were seen to work, by a look that is not the one of `before`.
+pub(crate) fn verified(argus: &Controller<'_>, env: &str, before: &Value) -> Value {
+    argus.wait_status(env, LIMIT, "is verified anew", |now| {
+        let seen = &now["connectivity"];
+        condition(now, "Verified")["status"] == "True"
+            && seen["verified"] == true
+            && seen["asOf"] != before["connectivity"]["asOf"]
+            && now["phase"] == "Ready"
+    })
+}

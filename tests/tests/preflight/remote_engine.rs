@@ -1,0 +1,36 @@
+//! An engine behind TCP tells its free disk through a helper, which leaves nothing.
+
+use argus_tests::fixture::images;
+use argus_tests::{Controller, Options, PrivateEngine, RunOptions};
+
+use super::report::{check, report};
+
+#[test]
+fn a_remote_engine_tells_what_is_free_and_keeps_nothing_of_the_look() {
+    let engine = PrivateEngine::start_with(Options {
+        args: ["-H", "tcp://127.0.0.1:2375", "--tls=false"]
+            .map(str::to_owned)
+            .to_vec(),
+        ..Options::default()
+    });
+    images(&engine);
+    let argus = Controller::prepare(
+        &engine,
+        RunOptions {
+            host: Some("tcp://127.0.0.1:2375".to_owned()),
+            helpers: true,
+            ..RunOptions::default()
+        },
+    );
+    // The second look finds the image that the first one made.
+    for _ in 0..2 {
+        let found = report(&argus.cli(&["preflight", "-o", "json"]));
+        let disk = check(&found, "disk");
+        assert_eq!(disk["result"], "pass", "{found:#}");
+        let free = disk["details"]["freeBytes"].as_u64().expect("bytes");
+        let here = rustix::fs::statvfs(engine.data_root()).expect("the data root");
+        let (here, slack) = (here.f_bavail * here.f_frsize, 4_000_000_000);
+        assert!(free.abs_diff(here) < slack, "{free} there, {here} here");
+    }
+    assert!(engine.containers().is_empty(), "a helper leaves nothing");
+}

@@ -1,0 +1,589 @@
+//! The brain, the faulty engine and time between them: one controller's life, with every claim checked at every turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::sim::{CallId, Engine, FaultProfile, SimEvent};
+use argus_core::desired::{Accepted, Desired, Service};
+use argus_core::ident::{ContainerId, EnvName, HostPort};
+use argus_core::labels::ENVIRONMENT;
+use argus_core::lease::Leases;
+use argus_core::observed::{Container, ContainerState, Store};
+use argus_core::outcome::ActionError;
+use argus_core::plan::{Action, Step, Subject, WaitingOn};
+use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
+use argus_core::state::{EnvHistory, PlannerState};
+use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
+
+use crate::specs::{accept, furnish, site};
+
+pub(crate) const START: Timestamp = Timestamp(1_000_000_000);
+const PROBED_AFTER: Duration = Duration::from_millis(300);
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// Where the controller is killed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crash {
+    /// After so many calls from now.
+    pub(crate) at: usize,
+    /// The call that it is killed at is on its way: it is carried out, and nobody hears of it.
+    pub(crate) sent: bool,
+    pub(crate) keeps_state: bool,
+    /// The next one starts after this.
+    pub(crate) away: Duration,
+}
+
+pub(crate) struct Stage {
+    pub(crate) engine: Engine,
+    pub(crate) now: Timestamp,
+    pub(crate) specs: BTreeMap<EnvName, Arc<Accepted>>,
+    pub(crate) world: Store,
+    pub(crate) brain: Planner,
+    pub(crate) last: ReconcileResult,
+    /// Everything that was begun.
+    pub(crate) begun: Vec<(Timestamp, Step)>,
+    /// What was broken, by the rule.
+    pub(crate) broken: Vec<(&'static str, String)>,
+    pub(crate) scanned: bool,
+    /// Every act is carried out twice.
+    pub(crate) twice: bool,
+    /// Services whose probe says unhealthy, as `env/service`.
+    pub(crate) sick: BTreeSet<String>,
+    pub(crate) orders: UserRequests,
+    /// The journal takes no line: what is begun is refused before the engine hears of it.
+    pub(crate) journal_down: bool,
+    /// Acts that were refused so.
+    pub(crate) refused: usize,
+    /// Host ports that the engine refused.
+    pub(crate) refused_ports: usize,
+    /// The next crash; taken when it happens.
+    pub(crate) crash: Option<Crash>,
+    /// Crashes that happened.
+    pub(crate) crashes: usize,
+    pub(crate) turns: u64,
+    health: HealthStates,
+    waiting: BTreeMap<CallId, Step>,
+    probes: BTreeMap<ContainerId, (Option<Timestamp>, Timestamp)>,
+    /// What is on disk, where that is behind what is remembered.
+    saved: Option<BTreeMap<EnvName, EnvHistory>>,
+    away_until: Option<Timestamp>,
+}
+
+impl Stage {
+    pub(crate) fn new(seed: u64, weather: FaultProfile) -> Self {
+        let mut engine = Engine::new(seed, weather);
+        furnish(&mut engine.model);
+        engine.start_watch(START);
+        Self {
+            engine,
+            now: START,
+            specs: BTreeMap::new(),
+            world: Store::default(),
+            brain: Planner::new(site(), PlannerState::default()),
+            last: ReconcileResult::default(),
+            begun: Vec::new(),
+            broken: Vec::new(),
+            scanned: true,
+            twice: false,
+            sick: BTreeSet::new(),
+            orders: UserRequests::default(),
+            journal_down: false,
+            refused: 0,
+            refused_ports: 0,
+            crash: None,
+            crashes: 0,
+            turns: 0,
+            health: HealthStates::new(),
+            waiting: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            saved: None,
+            away_until: None,
+        }
+    }
+
+    pub(crate) fn wants(&mut self, desired: Desired) {
+        self.specs.insert(desired.env.clone(), accept(desired, self.now));
+    }
+
+    /// The controller is killed between two calls and comes back, with what it saved or with nothing.
+    pub(crate) fn kill_controller(&mut self, away: Duration, keeps_state: bool) {
+        let kept = self.saved.clone();
+        let kept = kept.unwrap_or_else(|| self.brain.state().environments.clone());
+        let environments = if keeps_state { kept } else { BTreeMap::new() };
+        self.saved = self.journal_down.then(|| environments.clone());
+        let memory = PlannerState {
+            environments,
+            ..PlannerState::default()
+        };
+        self.brain = Planner::new(site(), memory);
+        self.world = Store::default();
+        self.health.clear();
+        self.probes.clear();
+        self.waiting.clear();
+        self.last = ReconcileResult::default();
+        // Whoever starts it anew has seen to it, or it is Safe again with the first act.
+        self.orders.restrictions.safe = None;
+        self.away_until = Some(self.now + away);
+    }
+
+    /// The disk of the state directory is full: no line is written, and what was written last stays.
+    pub(crate) fn fill_disk(&mut self) {
+        self.journal_down = true;
+        self.saved = Some(self.brain.state().environments.clone());
+    }
+
+    /// The journal can be written again, and a person says so.
+    pub(crate) fn resume(&mut self) {
+        self.journal_down = false;
+        self.saved = None;
+        self.orders.restrictions.safe = None;
+    }
+
+    /// The host sleeps: everything that happens meanwhile is heard of at once.
+    pub(crate) fn sleep(&mut self, span: Duration) {
+        self.now = self.now + span;
+    }
+
+    /// Lives until `end`.
+    pub(crate) fn run_until(&mut self, end: Timestamp) {
+        while self.now < end {
+            self.step(end);
+        }
+    }
+
+    /// Lives until so many acts were begun.
+    pub(crate) fn run_until_begun(&mut self, number: usize) {
+        let end = self.now + Duration::from_secs(600);
+        while self.begun.len() < number && self.now < end {
+            self.step(end);
+        }
+    }
+
+    /// Lives until this is so, but not for ever.
+    pub(crate) fn run_until_seen(&mut self, seen: impl Fn(&Self) -> bool) {
+        let end = self.now + Duration::from_secs(600);
+        while !seen(self) && self.now < end {
+            self.step(end);
+        }
+    }
+
+    /// Lives until it rests or crashes, but not longer than this; whether it rests.
+    pub(crate) fn run_to_rest_or_crash(&mut self, limit: Duration) -> bool {
+        let crashes = self.crashes;
+        let end = self.now + limit;
+        while self.now < end && self.crashes == crashes {
+            self.step(end);
+            if self.rests() && self.shortfalls().is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Lives until it rests, but not longer than this; whether it does.
+    pub(crate) fn run_to_rest(&mut self, limit: Duration) -> bool {
+        let end = self.now + limit;
+        while self.now < end {
+            self.step(end);
+            if self.rests() && self.shortfalls().is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// On to the next thing that happens.
+    fn step(&mut self, end: Timestamp) {
+        let wake = self.last.wake_at.map(|at| at.max(self.now + SHORTEST));
+        let probe = self
+            .probes
+            .values()
+            .map(|(_, due)| *due)
+            .filter(|due| *due > self.now)
+            .min();
+        let next = [self.engine.next_at(), wake, probe, self.away_until, Some(end)];
+        let next = next.into_iter().flatten().min().unwrap_or(end);
+        self.now = self.now.max(next);
+        if self.away_until.is_some_and(|until| until <= self.now) {
+            self.away_until = None;
+            self.engine.start_watch(self.now);
+        }
+        let happened = self.engine.until(self.now);
+        if self.away_until.is_some() {
+            return;
+        }
+        for happening in happened {
+            match happening {
+                SimEvent::Observed(seen) => self.world.apply(seen),
+                SimEvent::Returned(ticket, outcome) => {
+                    self.refused_ports += usize::from(matches!(outcome, Err(ActionError::PortTaken(_))));
+                    if let Some(step) = self.waiting.remove(&ticket) {
+                        self.brain.finished(&step, &outcome, &self.world, self.now);
+                    }
+                }
+            }
+        }
+        self.turn();
+    }
+
+    pub(crate) fn turn(&mut self) {
+        self.probe();
+        let inputs = Inputs {
+            leases: &Leases::default(),
+            requests: &self.orders,
+            specs: &self.specs,
+            preflight: None,
+            scanned: self.scanned,
+            store: &self.world,
+            health: &self.health,
+            now: self.now,
+        };
+        self.turns += 1;
+        let sampled = self.turns.is_multiple_of(64);
+        let twin = sampled.then(|| self.brain.clone().reconcile(&inputs));
+        let turn = self.brain.reconcile(&inputs);
+        let mut broken = Vec::new();
+        if twin.is_some_and(|twin| twin != turn) {
+            broken.push(("pure", format!("{turn:?}")));
+        }
+        if sampled && turn.wake_at.is_none_or(|at| at > self.now) {
+            // Environments that seem unchanged were skipped: a brain that skips none must find nothing more to do, but for
+            // what the turn itself wants to come back to at once.
+            let again = Planner::new(site(), self.brain.state().clone()).reconcile(&inputs);
+            if !again.actions.is_empty() {
+                broken.push((
+                    "skipped",
+                    format!("{:?}\ninstead of {:#?}", again.actions, turn.plans),
+                ));
+            }
+        }
+        self.broken.extend(broken);
+        self.check(&turn);
+        let mut turn = turn;
+        let down = self.journal_down;
+        let (refused, begin): (Vec<_>, Vec<_>) = turn
+            .actions
+            .iter()
+            .cloned()
+            .partition(|step| down && !matches!(step.action, Action::CollectEvidence { .. }));
+        for step in &refused {
+            let outcome = Err(ActionError::JournalUnwritable("no space left".to_owned()));
+            self.brain.finished(step, &outcome, &self.world, self.now);
+            self.refused += 1;
+            self.orders.restrictions.safe = Some("no space left".to_owned());
+            turn.wake_at = Some(self.now);
+        }
+        for step in &begin {
+            if let Some(crash) = self.crash_now() {
+                if crash.sent {
+                    self.engine.begin(&step.action, self.now);
+                }
+                self.kill_controller(crash.away, crash.keeps_state);
+                return;
+            }
+            let ticket = self.engine.begin(&step.action, self.now);
+            if self.twice {
+                self.engine.begin(&step.action, self.now);
+            }
+            self.waiting.insert(ticket, step.clone());
+            self.begun.push((self.now, step.clone()));
+        }
+        if turn.relist {
+            self.engine.request_relist(self.now);
+        }
+        self.last = turn;
+    }
+
+    /// Whether the controller is killed at this call.
+    fn crash_now(&mut self) -> Option<Crash> {
+        match &mut self.crash {
+            Some(crash) if crash.at > 0 => {
+                crash.at -= 1;
+                None
+            }
+            Some(_) => {
+                self.crashes += 1;
+                self.crash.take()
+            }
+            None => None,
+        }
+    }
+
+    /// The probes of whatever is seen running say healthy after a while.
+    fn probe(&mut self) {
+        let now = self.now;
+        if !self.world.reachable() {
+            // Nobody is asked without an engine, and what seemed bad is asked anew after it.
+            self.health
+                .retain(|_, health| health.status == ProbeStatus::Healthy);
+            return;
+        }
+        for container in self.world.containers() {
+            let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
+            if container.state != ContainerState::Running || started_at.is_none() {
+                continue;
+            }
+            let due = self
+                .probes
+                .entry(container.id.clone())
+                .or_insert((started_at, now + PROBED_AFTER));
+            if due.0 != started_at {
+                *due = (started_at, now + PROBED_AFTER);
+            }
+            let sick = !self.sick.is_empty()
+                && container.owner().is_some_and(|owner| {
+                    let service = owner.service.map(|name| name.to_string()).unwrap_or_default();
+                    self.sick.contains(&format!("{}/{service}", owner.environment))
+                });
+            let verdict = if sick {
+                ProbeStatus::Unhealthy
+            } else {
+                ProbeStatus::Healthy
+            };
+            if due.1 <= now
+                && self
+                    .health
+                    .get(&container.id)
+                    .is_none_or(|seen| seen.started_at != started_at || seen.status != verdict)
+            {
+                let seen = Health {
+                    status: verdict,
+                    since: now,
+                    started_at,
+                    ..Health::default()
+                };
+                self.health.insert(container.id.clone(), seen);
+            }
+        }
+        let world = &self.world;
+        self.probes.retain(|id, _| world.container(id).is_some());
+        self.health.retain(|id, _| world.container(id).is_some());
+    }
+
+    fn check(&mut self, turn: &ReconcileResult) {
+        let mut broken = Vec::new();
+        let may_act = self.scanned && self.world.synced();
+        if !turn.actions.is_empty() && self.orders.restrictions.safe.is_some() {
+            broken.push(("safe", format!("{:?}", turn.actions)));
+        }
+        if !turn.actions.is_empty() && !may_act {
+            broken.push(("blind", format!("{:?}", turn.actions)));
+        }
+        let mut subjects: BTreeSet<&Subject> = self.waiting.values().map(|step| &step.subject).collect();
+        for step in &turn.actions {
+            if !subjects.insert(&step.subject) {
+                broken.push(("one act", format!("{:?}", step.subject)));
+            }
+            if let Some(lost) = self.lost_evidence(step) {
+                broken.push(("evidence", lost));
+            }
+        }
+        for (env, accepted) in &self.specs {
+            let plan = turn.plans.get(env);
+            for service in accepted.desired.services.values() {
+                let subject = Subject::Service {
+                    environment: env.clone(),
+                    service: service.name.clone(),
+                };
+                let told = plan.is_some_and(|plan| {
+                    plan.steps.iter().any(|step| step.subject == subject)
+                        || plan.waits.iter().any(|wait| wait.subject == subject)
+                });
+                if !told && !self.is_seen_up(env, service) {
+                    broken.push(("reason", subject.to_string()));
+                }
+            }
+        }
+        self.broken.extend(
+            broken
+                .into_iter()
+                .map(|(rule, what)| (rule, format!("{}: {what}", self.now.0 - START.0))),
+        );
+    }
+
+    /// A failed run whose container is touched before what it left was taken.
+    fn lost_evidence(&self, step: &Step) -> Option<String> {
+        let (
+            Subject::Service { environment, service },
+            Action::StartContainer { id }
+            | Action::StopContainer { id, .. }
+            | Action::RemoveContainer { id, .. },
+        ) = (&step.subject, &step.action)
+        else {
+            return None;
+        };
+        let kept = self.brain.state().environments.get(environment)?;
+        let last = kept.services.get(service)?.failures.last()?;
+        (last.container == *id && last.evidence.is_none()).then(|| format!("{step:?}"))
+    }
+
+    fn is_seen_up(&self, env: &EnvName, service: &Service) -> bool {
+        let done = service.one_shot
+            && self
+                .brain
+                .state()
+                .environments
+                .get(env)
+                .and_then(|kept| kept.services.get(&service.name))
+                .is_some_and(|kept| kept.completed.is_some());
+        let seen = self
+            .world
+            .of(env)
+            .into_iter()
+            .flat_map(|seen| seen.containers.values());
+        let mut mine = seen.filter(|c| c.is_of(&service.name));
+        // A job that ended well is done, whether or not that is remembered.
+        let ended_well = |c: &Container| {
+            let well = c.inspect.as_ref().is_some_and(|facts| facts.exit_code == 0);
+            service.one_shot && c.state == ContainerState::Exited && well
+        };
+        done || mine.any(|c| c.state == ContainerState::Running || ended_well(c))
+    }
+
+    /// Nothing is in flight, expected or planned; what is waited for ends neither by itself nor by time.
+    pub(crate) fn rests(&self) -> bool {
+        let idle = self.waiting.is_empty() && self.last.actions.is_empty() && self.away_until.is_none();
+        idle && self.brain.state().expectations.is_empty()
+            && self.world.synced()
+            && self.last.plans.values().all(|plan| plan.is_settled())
+    }
+
+    /// What waits for ever unless a person does something.
+    pub(crate) fn stuck(&self) -> Vec<String> {
+        let waits = self.last.plans.values().flat_map(|plan| &plan.waits);
+        waits
+            .map(|wait| format!("{}: {:?}", wait.subject, wait.on))
+            .collect()
+    }
+
+    pub(crate) fn gave_up(&self) -> bool {
+        let mut waits = self.last.plans.values().flat_map(|plan| &plan.waits);
+        waits.any(|wait| matches!(wait.on, WaitingOn::GaveUp { .. }))
+    }
+
+    /// What is really not as it is wanted.
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let model = &self.engine.model;
+        for (env, accepted) in &self.specs {
+            let desired = &accepted.desired;
+            let networks: Vec<_> = model
+                .networks()
+                .filter(|n| n.name == desired.network.as_str())
+                .collect();
+            let [network] = networks[..] else {
+                out.push(format!("{env}: {} networks", networks.len()));
+                continue;
+            };
+            for service in desired.services.values() {
+                let mine: Vec<&Container> = model
+                    .containers()
+                    .filter(|c| is_ours(c) && is_of(c, env, service))
+                    .collect();
+                let completed = self
+                    .brain
+                    .state()
+                    .environments
+                    .get(env)
+                    .and_then(|kept| kept.services.get(&service.name));
+                let done = service.one_shot && completed.is_some_and(|kept| kept.completed.is_some());
+                let [one] = mine[..] else {
+                    if !(mine.is_empty() && done) {
+                        out.push(format!("{env}/{}: {} containers", service.name, mine.len()));
+                    }
+                    continue;
+                };
+                let at = one.networks.get(&network.name);
+                let attached = at.is_some_and(|at| {
+                    at.network.as_ref() == Some(&network.id) && at.aliases.contains(&service.name.to_string())
+                });
+                let facts = one.inspect.as_ref().unwrap();
+                let up = if service.one_shot {
+                    // What completed stays so, however a late answer to an earlier start let it run once more.
+                    one.state == ContainerState::Exited && (facts.exit_code == 0 || done)
+                } else {
+                    one.state == ContainerState::Running && attached
+                };
+                let version = service.environment.get("VERSION").map(|v| format!("VERSION={v}"));
+                let current = version.is_none_or(|version| facts.config.environment.contains(&version));
+                let ports = facts.config.bindings.len() == service.ports.len();
+                if !up || !current || !ports || one.name != service.container_name.as_str() {
+                    out.push(format!("{env}/{}: {one:?}", service.name));
+                }
+            }
+        }
+        for container in model.containers().filter(|c| is_ours(c)) {
+            let owner = container.owner().unwrap();
+            let desired = self
+                .specs
+                .get(&owner.environment)
+                .map(|accepted| &accepted.desired);
+            if !owner
+                .service
+                .is_some_and(|name| desired.is_some_and(|d| d.services.contains_key(&name)))
+            {
+                out.push(format!("stray container {}", container.name));
+            }
+        }
+        for network in model
+            .networks()
+            .filter(|n| n.owner().is_some_and(|owner| owner.controller == "me"))
+        {
+            if !self
+                .specs
+                .values()
+                .any(|accepted| accepted.desired.network.as_str() == network.name)
+            {
+                out.push(format!("stray network {}", network.name));
+            }
+        }
+        out
+    }
+
+    /// Calls that have not come back.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Host ports of what runs.
+    pub(crate) fn bound(&self) -> Vec<HostPort> {
+        let running = self
+            .engine
+            .model
+            .containers()
+            .filter(|c| c.state == ContainerState::Running);
+        running
+            .flat_map(|c| {
+                c.inspect
+                    .as_ref()
+                    .unwrap()
+                    .config
+                    .bindings
+                    .iter()
+                    .map(|(_, host)| *host)
+            })
+            .collect()
+    }
+
+    /// Calls that changed something, as `verb`.
+    pub(crate) fn changes(&self) -> Vec<&'static str> {
+        let calls = self.engine.model.calls().iter();
+        calls
+            .filter(|call| call.changed)
+            .map(|call| call.act.verb())
+            .collect()
+    }
+}
+
+pub(crate) fn is_ours(container: &Container) -> bool {
+    container.is_made_by("me") && container.owner().is_some()
+}
+
+/// Of what is wholly ours.
+fn is_of(container: &Container, env: &EnvName, service: &Service) -> bool {
+    let environment = container.labels.get(ENVIRONMENT);
+    container.is_of(&service.name) && environment.is_some_and(|name| name == env.as_str())
+}

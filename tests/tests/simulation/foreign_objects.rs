@@ -1,0 +1,102 @@
+//! What others have on the engine: nothing of it may ever be touched.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use argus_core::ident::{ContainerId, NetworkId};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, MANAGED, SERVICE};
+use argus_core::observed::{
+    Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Volume,
+};
+
+use crate::fixture::{START, Stage};
+
+/// Without labels, of another controller in another environment, and half-labelled.
+pub(crate) fn plant(stage: &mut Stage) {
+    let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    let all = [
+        ("f0", "postgres", pairs(&[])),
+        (
+            "f1",
+            "other-app0",
+            pairs(&[
+                (MANAGED, "true"),
+                (ENVIRONMENT, "other"),
+                (SERVICE, "app0"),
+                (CONTROLLER, "other"),
+            ]),
+        ),
+        (
+            "f2",
+            "half",
+            pairs(&[(ENVIRONMENT, "one"), (SERVICE, "app0"), (CONTROLLER, "me")]),
+        ),
+        (
+            "f3",
+            "quarter",
+            pairs(&[(MANAGED, "true"), (SERVICE, "app0"), (CONTROLLER, "me")]),
+        ),
+    ];
+    for (id, name, labels) in all {
+        for state in [ContainerState::Running, ContainerState::Exited] {
+            let id = ContainerId::new(format!("{id}{state:?}")).unwrap();
+            let name = format!("{name}{state:?}");
+            let object = Object::Container(Arc::new(container(id, name, labels.clone(), state)));
+            stage.engine.change(START, |model| model.plant(object));
+        }
+        let id = NetworkId::new(id).unwrap();
+        let network = Network {
+            id,
+            name: format!("{name}-net"),
+            labels: labels.clone(),
+            created_at: START,
+        };
+        let volume = Volume {
+            name: format!("{name}-data"),
+            labels,
+        };
+        stage.engine.change(START, |model| {
+            model.plant(Object::Network(Arc::new(network)));
+            model.plant(Object::Volume(Arc::new(volume)));
+        });
+    }
+}
+
+pub(crate) fn container(
+    id: ContainerId,
+    name: String,
+    labels: BTreeMap<String, String>,
+    state: ContainerState,
+) -> Container {
+    let at = Attachment {
+        network: None,
+        aliases: vec![],
+        address: None,
+    };
+    Container {
+        id,
+        name,
+        labels,
+        image: "theirs:1".to_owned(),
+        state,
+        created_at: START,
+        networks: BTreeMap::from([("bridge".to_owned(), at)]),
+        inspect: Some(InspectInfo {
+            started_at: Some(START),
+            finished_at: None,
+            exit_code: 0,
+            oom_killed: false,
+            error: String::new(),
+            image_id: None,
+            health: None,
+            config: Config::default(),
+        }),
+        stopped_by_other: None,
+        oom_at: None,
+    }
+}

@@ -1,0 +1,700 @@
+//! Two controllers on one engine: who acts, who keeps off, who takes over, and what becomes of what is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_backend::sim::{AfterRestart, CallId, Engine, FaultProfile, Rng, SimEvent};
+use argus_core::desired::{Accepted, Desired};
+use argus_core::ident::{ContainerId, EnvName, NetworkId};
+use argus_core::labels::{CONTROLLER, CREATED_AT, ENVIRONMENT, MANAGED, PROJECT, RUN_ID, SERVICE};
+use argus_core::lease::{LeaseSpec, Leases, OwnIdentity, Ownership, TTL};
+use argus_core::observed::{ContainerState, Network, Object, Store};
+use argus_core::plan::{Action, Step, Subject, WaitingOn};
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::state::PlannerState;
+use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
+
+use crate::fixture::START;
+use crate::foreign_objects::container;
+use crate::specs::{accept, desired, env, furnish, plain, site};
+use crate::{each_seed, external_changes};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(10);
+
+/// One controller: its brain, its lease and what it wants.
+struct Party {
+    site: ControllerIdentity,
+    note: LeaseSpec,
+    brain: Planner,
+    leases: Leases,
+    specs: BTreeMap<EnvName, Arc<Accepted>>,
+    orders: UserRequests,
+    waiting: BTreeMap<CallId, Step>,
+    begun: Vec<(Timestamp, Step)>,
+    last: ReconcileResult,
+    next_look: Timestamp,
+    written: Option<Timestamp>,
+    /// It exists, and its process runs.
+    awake: bool,
+}
+
+impl Party {
+    fn new(name: &str, runs: u32, specs: &[Desired], now: Timestamp) -> Self {
+        let site = ControllerIdentity {
+            controller: name.to_owned(),
+            run: format!("run-{name}-{runs}"),
+            ..site()
+        };
+        let note = LeaseSpec {
+            controller: name.to_owned(),
+            run: site.run.clone(),
+            place: format!("place-{name}"),
+            host: name.to_owned(),
+            pid: 1,
+            processes: String::new(),
+            ttl: TTL,
+            claims: BTreeMap::new(),
+        };
+        let me = OwnIdentity {
+            controller: name.to_owned(),
+            run: site.run.clone(),
+            place: note.place.clone(),
+            holds: true,
+        };
+        let accepted = specs
+            .iter()
+            .map(|desired| (desired.env.clone(), accept(desired.clone(), now)));
+        Self {
+            brain: Planner::new(site.clone(), PlannerState::default()),
+            leases: Leases::of(me),
+            site,
+            note,
+            specs: accepted.collect(),
+            orders: UserRequests::default(),
+            waiting: BTreeMap::new(),
+            begun: Vec::new(),
+            last: ReconcileResult::default(),
+            next_look: now,
+            written: None,
+            awake: true,
+        }
+    }
+
+    /// As the lease's task does it.
+    fn keep_lease(&mut self, engine: &mut Engine, world: &Store, now: Timestamp) {
+        if !world.reachable() {
+            self.leases.lost();
+            return;
+        }
+        let well = self.leases.is_well(now);
+        let adds = well
+            && self
+                .wanted(world)
+                .iter()
+                .any(|env| !self.note.claims.contains_key(env));
+        if now < self.next_look && !adds {
+            return;
+        }
+        self.next_look = now + LOOK;
+        if !adds && self.written.is_some() {
+            let Ok(found) = engine.leases(now) else {
+                self.next_look = now + SECOND;
+                return;
+            };
+            self.leases.take(found, now);
+        }
+        let due = self.written.is_none_or(|at| at + TTL / 3 <= now + LOOK / 2);
+        if adds || due || !self.leases.is_well(now) {
+            self.note.claims = self.leases.claims(&self.wanted(world), now);
+            match engine.renew_lease(&self.note, now) {
+                Ok(found) => {
+                    self.leases.take(found, now);
+                    self.written = Some(now);
+                }
+                Err(_) => self.next_look = now + SECOND,
+            }
+        }
+    }
+
+    fn wanted(&self, world: &Store) -> BTreeSet<EnvName> {
+        let left = world.environments().iter().filter(|(_, seen)| {
+            let mut containers = seen.containers.values();
+            containers.any(|container| container.is_made_by(&self.site.controller))
+        });
+        self.specs
+            .keys()
+            .chain(left.map(|(env, _)| env))
+            .cloned()
+            .collect()
+    }
+
+    fn has(&self, env: &EnvName, now: Timestamp) -> bool {
+        self.awake && self.specs.contains_key(env) && self.leases.ownership(env, true, now) == Ownership::Ours
+    }
+
+    fn waits_for_another(&self, env: &EnvName) -> bool {
+        let plan = self.last.plans.get(env);
+        plan.is_some_and(|plan| {
+            plan.waits
+                .iter()
+                .any(|wait| matches!(wait.on, WaitingOn::Leased { .. }))
+        })
+    }
+}
+
+struct Company {
+    engine: Engine,
+    world: Store,
+    now: Timestamp,
+    parties: Vec<Party>,
+    broken: Vec<String>,
+}
+
+impl Company {
+    fn new(seed: u64, weather: FaultProfile) -> Self {
+        let mut engine = Engine::new(seed, weather);
+        furnish(&mut engine.model);
+        engine.start_watch(START);
+        Self {
+            engine,
+            world: Store::default(),
+            now: START,
+            parties: Vec::new(),
+            broken: Vec::new(),
+        }
+    }
+
+    fn joins(&mut self, name: &str, specs: &[Desired]) -> usize {
+        let runs = u32::try_from(self.parties.len()).unwrap();
+        self.parties.push(Party::new(name, runs, specs, self.now));
+        self.parties.len() - 1
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.now < end {
+            self.step(end);
+        }
+    }
+
+    fn step(&mut self, end: Timestamp) {
+        let awake = || self.parties.iter().filter(|party| party.awake);
+        let wakes = awake().filter_map(|party| party.last.wake_at);
+        let looks = awake().map(|party| party.next_look);
+        let soon = self.now + Duration::from_millis(10);
+        let next = wakes.chain(looks).map(|at| at.max(soon));
+        let next = next
+            .chain(self.engine.next_at())
+            .chain([end])
+            .min()
+            .unwrap_or(end);
+        self.now = self.now.max(next);
+        let now = self.now;
+        for happening in self.engine.until(now) {
+            match happening {
+                SimEvent::Observed(seen) => self.world.apply(seen),
+                SimEvent::Returned(ticket, outcome) => {
+                    for party in &mut self.parties {
+                        // Who does not run hears nothing; who does not run any more never will.
+                        if let Some(step) = party.waiting.remove(&ticket) {
+                            party.brain.finished(&step, &outcome, &self.world, now);
+                        }
+                    }
+                }
+            }
+        }
+        for at in 0..self.parties.len() {
+            if self.parties[at].awake {
+                self.parties[at].keep_lease(&mut self.engine, &self.world, now);
+                self.turn(at);
+            }
+        }
+    }
+
+    fn turn(&mut self, at: usize) {
+        let now = self.now;
+        let party = &mut self.parties[at];
+        let turn = party.brain.reconcile(&Inputs {
+            leases: &party.leases,
+            requests: &party.orders,
+            specs: &party.specs,
+            scanned: true,
+            store: &self.world,
+            health: &HealthStates::new(),
+            preflight: None,
+            now,
+        });
+        for step in &turn.actions {
+            let ticket = self.engine.begin(&step.action, now);
+            party.waiting.insert(ticket, step.clone());
+            party.begun.push((now, step.clone()));
+        }
+        if turn.relist {
+            self.engine.request_relist(now);
+        }
+        party.last = turn;
+        for step in self.parties[at].last.actions.clone() {
+            let Some(env) = environment(&step) else { continue };
+            let others = self.parties.iter().enumerate().filter(|(other, _)| *other != at);
+            if let Some((_, other)) = others.into_iter().find(|(_, other)| other.has(env, now)) {
+                let (me, it) = (&self.parties[at].site.run, &other.site.run);
+                let ms = now.0 - START.0;
+                self.broken
+                    .push(format!("{ms}: {me} acts on {env}, which {it} has: {step:?}"));
+            }
+        }
+    }
+
+    /// Whoever acted on something after this.
+    fn acted_since(&self, at: usize, since: Timestamp) -> Option<&Step> {
+        let mut since = self.parties[at].begun.iter().filter(|(begun, _)| *begun > since);
+        since.next().map(|(_, step)| step)
+    }
+
+    fn settled(&self, at: usize) -> bool {
+        let party = &self.parties[at];
+        party.waiting.is_empty() && party.last.plans.values().all(|plan| plan.is_settled())
+    }
+
+    fn offence(&self) -> Option<String> {
+        self.broken
+            .first()
+            .cloned()
+            .or_else(|| self.engine.model.trespasses().first().cloned())
+    }
+}
+
+fn environment(step: &Step) -> Option<&EnvName> {
+    match &step.subject {
+        Subject::Service { environment, .. }
+        | Subject::Network { environment }
+        | Subject::Volume { environment, .. } => Some(environment),
+        Subject::Image { .. } | Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => None,
+    }
+}
+
+fn shop() -> Desired {
+    desired("one", [plain("one", "a"), plain("one", "b")])
+}
+
+fn shop_at(version: &str) -> Desired {
+    let mut services = [plain("one", "a"), plain("one", "b")];
+    for service in &mut services {
+        service
+            .environment
+            .insert("VERSION".to_owned(), version.to_owned());
+    }
+    desired("one", services)
+}
+
+/// How the first of two controllers leaves.
+#[derive(Debug, Clone, Copy)]
+enum Leaves {
+    Killed,
+    Cleanly,
+    /// It stops for a while, as a host that is suspended, and comes back.
+    Frozen,
+}
+
+#[test]
+fn the_second_of_two_keeps_off_and_takes_over_without_a_restart_when_the_first_has_gone() {
+    each_seed("the_second_of_two", 60, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut company = Company::new(seed, FaultProfile::calm());
+        let leaves = [Leaves::Killed, Leaves::Cleanly, Leaves::Frozen][usize::try_from(seed % 3).unwrap()];
+        let one = env("one");
+        let first = company.joins("a", &[shop()]);
+        company.run(chance.millis((1_000, 20_000)));
+        let second = company.joins("b", &[shop()]);
+        company.run(chance.millis((60_000, 400_000)));
+        if !company.settled(first) || !company.parties[second].waits_for_another(&one) {
+            return Some(format!(
+                "{leaves:?}: first {:?}, second {:?}",
+                company.settled(first),
+                company.parties[second].last.plans
+            ));
+        }
+        company.parties[first].awake = false;
+        if matches!(leaves, Leaves::Cleanly) {
+            company.engine.release_lease("run-a-0", company.now).unwrap();
+        }
+        let gone = company.now;
+        let limit = match leaves {
+            Leaves::Cleanly => LOOK + SECOND,
+            Leaves::Killed | Leaves::Frozen => Duration::from_secs(120),
+        };
+        company.run(limit);
+        if !company.parties[second].has(&one, company.now) || !company.settled(second) {
+            return Some(format!(
+                "{leaves:?}: not taken over: {:?}",
+                company.parties[second].last.plans
+            ));
+        }
+        if let Leaves::Frozen = leaves {
+            company.parties[first].awake = true;
+            company.run(chance.millis((60_000, 300_000)));
+            if !company.parties[first].waits_for_another(&one) {
+                return Some("who comes back does not see that it was taken over".to_owned());
+            }
+        }
+        let runs = ["one/a", "one/b"].map(|service| company.engine.model.runs(service));
+        if runs != [1, 1] {
+            return Some(format!("{leaves:?}: {runs:?} runs"));
+        }
+        company
+            .acted_since(first, gone)
+            .map(|step| format!("{step:?}"))
+            .or_else(|| company.offence())
+    });
+}
+
+#[test]
+fn what_the_dead_one_had_otherwise_is_replaced_and_not_before_it_is_dead() {
+    let mut company = Company::new(1, FaultProfile::calm());
+    let first = company.joins("a", &[shop_at("1")]);
+    company.run(SECOND * 5);
+    let second = company.joins("b", &[shop_at("2")]);
+    company.run(SECOND * 300);
+    assert_eq!(company.parties[second].begun, [], "while the first lives");
+    company.parties[first].awake = false;
+    company.run(SECOND * 120);
+    assert!(
+        company.settled(second),
+        "{:?}",
+        company.parties[second].last.plans
+    );
+    let all: Vec<_> = company.engine.model.containers().collect();
+    assert!(
+        all.len() == 2 && all.iter().all(|container| container.is_made_by("b")),
+        "{all:?}"
+    );
+    assert_eq!(company.offence(), None);
+}
+
+#[test]
+fn of_two_that_start_in_the_same_moment_one_has_it_and_the_other_keeps_off() {
+    each_seed("of_two_that_start", 40, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut company = Company::new(seed, FaultProfile::calm());
+        company.joins("a", &[shop()]);
+        company.run(chance.millis((0, 900)));
+        company.joins("b", &[shop()]);
+        company.run(SECOND * 60);
+        let has: Vec<bool> = [0, 1]
+            .map(|at| company.parties[at].has(&env("one"), company.now))
+            .to_vec();
+        let made = company.engine.model.containers().count();
+        let holder = has.iter().position(|has| *has);
+        let fine = has.iter().filter(|has| **has).count() == 1
+            && made == 2
+            && holder.is_some_and(|at| company.settled(at));
+        (!fine).then(|| format!("{has:?}, {made} containers"))
+    });
+}
+
+#[test]
+fn whatever_happens_to_two_controllers_they_are_never_at_one_environment_at_once() {
+    each_seed("whatever_happens_to_two", 60, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut company = Company::new(seed, FaultProfile::of(&mut chance));
+        plant(&mut company);
+        let mut live = [company.joins("a", &[shop_at("1")]), 0];
+        company.run(SECOND * 3);
+        live[1] = company.joins("b", &[shop_at("2")]);
+        for _ in 0..12 {
+            company.run(chance.millis((1_000, 150_000)));
+            let who = usize::try_from(chance.below(2)).unwrap();
+            let name = ["a", "b"][who];
+            match chance.below(6) {
+                // Killed, and started again on the same state directory some time later.
+                0 => {
+                    company.parties[live[who]].awake = false;
+                    company.run(chance.millis((1_000, 200_000)));
+                    live[who] = company.joins(name, &[shop_at(["1", "2"][who])]);
+                }
+                1 => {
+                    company.parties[live[who]].awake = false;
+                    company.run(chance.millis((1_000, 300_000)));
+                    company.parties[live[who]].awake = true;
+                }
+                2 => {
+                    let now = company.now;
+                    let left = [AfterRestart::Running, AfterRestart::Ended, AfterRestart::Lost(30)];
+                    let left = left[usize::try_from(chance.below(3)).unwrap()];
+                    company
+                        .engine
+                        .restart_with(now, chance.millis((1_000, 200_000)), left);
+                }
+                3 | 4 => {
+                    let now = company.now;
+                    external_changes::meddle(&mut company.engine, now, &["one"], &mut chance, is_of_either);
+                }
+                _ => {}
+            }
+        }
+        let now = company.now;
+        external_changes::give_names_back(&mut company.engine, now);
+        company.engine.set_faults(FaultProfile::calm());
+        company.run(SECOND * 400);
+        let has = live
+            .iter()
+            .filter(|at| company.parties[**at].has(&env("one"), company.now))
+            .count();
+        company
+            .offence()
+            .or_else(|| (has != 1).then(|| format!("{has} have it")))
+    });
+}
+
+fn is_of_either(container: &argus_core::observed::Container) -> bool {
+    container.is_made_by("a") || container.is_made_by("b")
+}
+
+/// What must survive everything.
+fn plant(company: &mut Company) {
+    let now = company.now;
+    let lives = LeaseSpec {
+        controller: "elsewhere".to_owned(),
+        run: "run-elsewhere".to_owned(),
+        place: "elsewhere".to_owned(),
+        host: "elsewhere".to_owned(),
+        pid: 1,
+        processes: String::new(),
+        // It is not renewed here, and lives longer than any test.
+        ttl: Duration::from_secs(1_000_000),
+        claims: BTreeMap::new(),
+    };
+    company.engine.change(now, |model| model.write_lease(&lives, now));
+    let four = |project: &'static str| {
+        [
+            (MANAGED, "true"),
+            (PROJECT, project),
+            (RUN_ID, "r"),
+            (CREATED_AT, "2026-01-01T00:00:00Z"),
+        ]
+        .to_vec()
+    };
+    let with = |project: &'static str, more: &[(&'static str, &'static str)]| {
+        [four(project), more.to_vec()].concat()
+    };
+    let all = [
+        ("d0", vec![]),
+        (
+            "d1",
+            with(
+                "other",
+                &[(ENVIRONMENT, "other"), (SERVICE, "a"), (CONTROLLER, "dead")],
+            ),
+        ),
+        (
+            "d2",
+            with(
+                "one-and-more",
+                &[
+                    (ENVIRONMENT, "one-and-more"),
+                    (SERVICE, "a"),
+                    (CONTROLLER, "dead"),
+                ],
+            ),
+        ),
+        (
+            "d3",
+            with(
+                "one",
+                &[
+                    (ENVIRONMENT, "one-elsewhere"),
+                    (SERVICE, "a"),
+                    (CONTROLLER, "elsewhere"),
+                ],
+            ),
+        ),
+        (
+            "d4",
+            with(
+                "one",
+                &[(ENVIRONMENT, "one"), (SERVICE, "gone"), (CONTROLLER, "elsewhere")],
+            ),
+        ),
+        ("d5", four("other")),
+        ("d6", four("one")[..3].to_vec()),
+    ];
+    for (id, labels) in all {
+        let labels: BTreeMap<String, String> = labels
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let state = [ContainerState::Running, ContainerState::Exited][id.len() % 2];
+        let object = container(
+            ContainerId::new(id).unwrap(),
+            format!("decoy-{id}"),
+            labels.clone(),
+            state,
+        );
+        let network = Network {
+            id: NetworkId::new(id).unwrap(),
+            name: format!("decoy-{id}"),
+            labels,
+            created_at: START,
+        };
+        company.engine.change(now, |model| {
+            model.plant(Object::Container(Arc::new(object)));
+            model.plant(Object::Network(Arc::new(network)));
+        });
+    }
+}
+
+/// Containers and networks that a dead controller, or the Node tool, left in a project.
+fn leave(company: &mut Company, project: &'static str) -> usize {
+    let now = company.now;
+    let four = [
+        (MANAGED, "true"),
+        (PROJECT, project),
+        (RUN_ID, "r"),
+        (CREATED_AT, "2026-01-01T00:00:00Z"),
+    ];
+    let dead = [(ENVIRONMENT, "one-before"), (SERVICE, "a"), (CONTROLLER, "dead")];
+    for (id, labels) in [("o1", [&four[..], &dead[..]].concat()), ("o2", four.to_vec())] {
+        let labels: BTreeMap<String, String> = labels
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        let object = container(
+            ContainerId::new(id).unwrap(),
+            format!("left-{id}"),
+            labels.clone(),
+            ContainerState::Running,
+        );
+        let network = Network {
+            id: NetworkId::new(id).unwrap(),
+            name: format!("left-{id}"),
+            labels,
+            created_at: now,
+        };
+        company.engine.change(now, |model| {
+            model.leave(Object::Container(Arc::new(argus_core::observed::Container {
+                created_at: now,
+                ..object
+            })));
+            model.leave(Object::Network(Arc::new(network)));
+        });
+    }
+    4
+}
+
+fn left(company: &Company) -> usize {
+    let model = &company.engine.model;
+    let containers = model.containers().filter(|left| left.name.starts_with("left-"));
+    containers.count()
+        + model
+            .networks()
+            .filter(|left| left.name.starts_with("left-"))
+            .count()
+}
+
+#[test]
+fn what_dead_controllers_of_our_project_left_goes_after_its_grace_and_nothing_else() {
+    let mut company = Company::new(3, FaultProfile::calm());
+    plant(&mut company);
+    let all = leave(&mut company, "one");
+    let at = company.joins("a", &[shop()]);
+    company.run(SECOND * 29);
+    assert_eq!(left(&company), all, "younger than its grace");
+    company.run(SECOND * 30);
+    assert_eq!(left(&company), 0, "{:?}", company.parties[at].last.plans);
+    assert_eq!(company.offence(), None);
+    assert!(company.settled(at));
+}
+
+#[test]
+fn orphans_are_only_reported_where_the_spec_says_so_and_go_when_a_person_asks() {
+    let mut company = Company::new(3, FaultProfile::calm());
+    plant(&mut company);
+    let all = leave(&mut company, "one");
+    let mut quiet = shop();
+    quiet.clean_orphans = false;
+    let at = company.joins("a", &[quiet]);
+    company.run(SECOND * 120);
+    assert_eq!(left(&company), all);
+    let party = &mut company.parties[at];
+    let told: usize = party
+        .last
+        .plans
+        .values()
+        .map(|plan| {
+            plan.orphans
+                .iter()
+                .filter(|o| o.name.starts_with("left-"))
+                .count()
+        })
+        .sum();
+    assert_eq!(told, all);
+    party
+        .orders
+        .cleaning
+        .insert("one".to_owned(), company.now + SECOND * 60);
+    company.run(SECOND * 30);
+    assert_eq!(left(&company), 0);
+    assert_eq!(company.offence(), None);
+}
+
+#[test]
+fn another_projects_orphans_stay_until_a_person_names_it() {
+    let mut company = Company::new(3, FaultProfile::calm());
+    let all = leave(&mut company, "other");
+    let at = company.joins("a", &[shop()]);
+    company.run(SECOND * 120);
+    assert_eq!(left(&company), all);
+    company.parties[at]
+        .orders
+        .cleaning
+        .insert("other".to_owned(), company.now + SECOND * 60);
+    company.run(SECOND * 30);
+    assert_eq!(left(&company), 0);
+}
+
+#[test]
+fn a_pruned_lease_is_written_again_and_what_its_holder_made_stays() {
+    let mut company = Company::new(3, FaultProfile::calm());
+    let other = Desired {
+        project: "one".to_owned(),
+        ..desired("two", [plain("two", "a")])
+    };
+    company.joins("a", &[shop()]);
+    company.joins("b", &[other]);
+    company.run(SECOND * 60);
+    let made = company.engine.model.calls().len();
+    let now = company.now;
+    company
+        .engine
+        .change(now, argus_backend::sim::Model::person_prunes_leases);
+    company.run(SECOND * 200);
+    let calls = &company.engine.model.calls()[made..];
+    assert!(
+        calls.iter().all(|call| !matches!(
+            call.act,
+            Action::StopContainer { .. } | Action::RemoveContainer { .. }
+        )),
+        "{calls:?}"
+    );
+    assert_eq!(company.engine.leases(company.now).unwrap().len(), 2);
+    assert_eq!(company.offence(), None);
+}
+
+#[test]
+fn what_was_adopted_is_our_own_and_goes_with_its_environment() {
+    let mut company = Company::new(3, FaultProfile::calm());
+    let first = company.joins("a", &[shop()]);
+    company.run(SECOND * 5);
+    let second = company.joins("b", &[shop()]);
+    company.run(SECOND * 20);
+    company.parties[first].awake = false;
+    company.run(SECOND * 120);
+    company.parties[second].specs.clear();
+    company.run(SECOND * 60);
+    let model = &company.engine.model;
+    assert_eq!((model.containers().count(), model.networks().count()), (0, 0));
+}

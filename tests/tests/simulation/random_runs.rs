@@ -1,0 +1,221 @@
+//! A storm by seed: bad weather, people, strangers, edits and deaths of every kind, and then calm.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use argus_backend::sim::{AfterRestart, FaultProfile, Rng};
+use argus_core::desired::Desired;
+use argus_core::plan::Step;
+use argus_core::time::Timestamp;
+
+use crate::fixture::{START, Stage, is_ours};
+use crate::specs::{any, env};
+use crate::{external_changes, foreign_objects};
+
+const NAMES: [&str; 3] = ["one", "two", "three"];
+const STORM: Duration = Duration::from_secs(60);
+/// The longest backoffs take a minute each.
+const CALM: Duration = Duration::from_secs(900);
+const LATEST: Duration = Duration::from_secs(30);
+/// What was hit costs this many calls at most: what it left is taken, it is removed, a create finds its image gone, that is had,
+/// it is created and started.
+const PER_BLOW: usize = 6;
+/// A host port that is refused costs these on top: the container is removed, created with another, and started.
+const PER_REFUSAL: usize = 3;
+/// So much is done beside the controller when all is calm again.
+const AFTERWARDS: usize = 2;
+
+/// What a seed came to.
+pub(crate) struct Outcome {
+    pub(crate) seed: u64,
+    pub(crate) settled: bool,
+    pub(crate) broken: Vec<(&'static str, String)>,
+    pub(crate) trespasses: Vec<String>,
+    pub(crate) shortfalls: Vec<String>,
+    pub(crate) stuck: Vec<String>,
+    pub(crate) doubled_ports: bool,
+    pub(crate) changes_at_rest: usize,
+    /// The calls, where they were more than what was hit explains.
+    pub(crate) unexplained: Option<String>,
+    /// What somebody did when all was calm and what took more calls than it may.
+    pub(crate) repairs: Vec<String>,
+    /// Acts that were not done because they could not be written down.
+    pub(crate) refused: usize,
+    /// Kinds of incidents that it had.
+    pub(crate) met: BTreeSet<&'static str>,
+}
+
+pub(crate) fn storm(seed: u64) -> Outcome {
+    let mut chance = Rng::new(seed);
+    let weather = FaultProfile::of(&mut chance);
+    let mut storm = Storm {
+        stage: Stage::new(chance.draw(), weather),
+        needed: 0,
+        blows: 0,
+        met: BTreeSet::new(),
+    };
+    foreign_objects::plant(&mut storm.stage);
+    let names = &NAMES[..=usize::try_from(chance.below(3)).unwrap()];
+    for name in names {
+        storm.wants(any(name, &mut chance));
+    }
+    let end = START + STORM;
+    while storm.stage.now < end {
+        let next = storm.stage.now + chance.millis((0, 15_000));
+        storm.stage.run_until(next.min(end));
+        storm.incident(names, &mut chance);
+    }
+    let now = storm.stage.now;
+    let Storm {
+        mut stage,
+        needed,
+        blows,
+        met,
+    } = storm;
+    external_changes::give_names_back(&mut stage.engine, now);
+    stage.engine.set_faults(FaultProfile::calm());
+    stage.resume();
+    // Calls whose answer nobody waits for any more are still carried out for a while.
+    let late = stage.now + LATEST;
+    stage.run_until(late);
+    let mut settled = stage.run_to_rest(CALM);
+    let calls = stage.begun.len();
+    let may = needed + PER_BLOW * (blows + stage.engine.problems()) + PER_REFUSAL * stage.refused_ports;
+    let unexplained = (calls > may).then(|| told(&stage.begun));
+    let mut repairs = Vec::new();
+    for _ in 0..AFTERWARDS {
+        if settled {
+            let (before, refused) = (stage.begun.len(), stage.refused_ports);
+            let now = stage.now;
+            let hit = external_changes::harm(&mut stage.engine, now, &mut chance, is_ours);
+            settled = stage.run_to_rest(CALM);
+            let moved = PER_REFUSAL * (stage.refused_ports - refused);
+            let (did, most) = (&stage.begun[before..], PER_BLOW * hit + moved);
+            if did.len() > most {
+                repairs.push(format!("{} calls instead of {most}: {:#?}", did.len(), told(did)));
+            }
+        }
+    }
+    let shortfalls = stage.shortfalls();
+    let stuck = stage.stuck();
+    let before = stage.engine.model.calls().len();
+    if settled {
+        let later: Timestamp = stage.now + Duration::from_secs(30);
+        stage.run_until(later);
+    }
+    let mut bound = stage.bound();
+    let all = bound.len();
+    bound.sort();
+    bound.dedup();
+    Outcome {
+        seed,
+        settled,
+        broken: std::mem::take(&mut stage.broken),
+        trespasses: stage.engine.model.trespasses().to_vec(),
+        shortfalls,
+        stuck,
+        doubled_ports: bound.len() != all,
+        changes_at_rest: stage.engine.model.calls().len() - before,
+        refused: stage.refused,
+        unexplained: unexplained
+            .map(|told| format!("{calls} calls instead of {may}, with {met:?}: {told:#?}")),
+        met,
+        repairs,
+    }
+}
+
+/// A storm that rages, and what it has done so far.
+struct Storm {
+    stage: Stage,
+    /// Calls that what was wanted needs where nothing goes wrong.
+    needed: usize,
+    /// Containers, networks and calls that were hit.
+    blows: usize,
+    met: BTreeSet<&'static str>,
+}
+
+impl Storm {
+    fn wants(&mut self, desired: Desired) {
+        self.needed += needs(&desired);
+        self.stage.wants(desired);
+    }
+
+    fn incident(&mut self, names: &[&str], chance: &mut Rng) {
+        let now = self.stage.now;
+        let stage = &mut self.stage;
+        let ours = stage.engine.model.containers().filter(|c| is_ours(c)).count();
+        let (what, hit) = match chance.below(16) {
+            0 | 1 => {
+                if let Some(name) = chance.pick(names).copied() {
+                    self.wants(any(name, chance));
+                }
+                ("edit", ours)
+            }
+            2 => {
+                if let Some(name) = chance.pick(names) {
+                    stage.specs.remove(&env(name));
+                }
+                ("file gone", 1 + ours)
+            }
+            kind @ (3 | 4) => {
+                let in_flight = stage.in_flight();
+                stage.kill_controller(chance.millis((0, 5_000)), kind == 3);
+                let what = ["killed, state lost", "killed"][usize::from(kind == 3)];
+                (what, 1 + in_flight)
+            }
+            5 | 6 => {
+                let left = [
+                    ("engine, containers kept", AfterRestart::Running, 0),
+                    ("engine, processes ended", AfterRestart::Ended, ours),
+                    (
+                        "engine, containers lost",
+                        AfterRestart::Lost(chance.below(100)),
+                        ours,
+                    ),
+                ];
+                let (what, left, hit) = left[usize::try_from(chance.below(3)).unwrap()];
+                stage.engine.restart_with(now, chance.millis((500, 15_000)), left);
+                (what, hit)
+            }
+            7 if stage.journal_down => {
+                stage.resume();
+                ("disk free", 0)
+            }
+            7 => {
+                stage.fill_disk();
+                ("disk full", 0)
+            }
+            8 => {
+                stage.sleep(chance.millis((1_000, 600_000)));
+                ("sleep", 0)
+            }
+            9 => {
+                let behind = i64::try_from(chance.below(1_200_000)).unwrap() - 600_000;
+                stage.engine.change(now, |model| model.set_clock_behind(behind));
+                ("clock", 0)
+            }
+            _ => (
+                "people",
+                external_changes::meddle(&mut stage.engine, now, names, chance, is_ours),
+            ),
+        };
+        self.blows += hit;
+        self.met.insert(what);
+    }
+}
+
+/// What was begun, for people.
+fn told(begun: &[(Timestamp, Step)]) -> Vec<String> {
+    let all = begun.iter();
+    all.map(|(at, step)| {
+        let (after, verb) = (at.since(START).as_millis(), step.action.verb());
+        format!("{after}: {verb} {}: {}", step.subject, step.cause)
+    })
+    .collect()
+}
+
+/// Calls from nothing to this environment: for each service a create that finds no image, the image, once more where two build
+/// one tag, a create, a start and a volume; and the network.
+fn needs(desired: &Desired) -> usize {
+    6 * desired.services.len() + 1
+}

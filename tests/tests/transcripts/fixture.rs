@@ -1,0 +1,189 @@
+//! What all transcripts look at: one controller, environments in every state that people meet, and a place with a name of one length.
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use argus_tests::fixture::{LIMIT, engine, text};
+use argus_tests::{Controller, PortHolder, PrivateEngine, RunOptions, Terminal, binary};
+use serde_json::json;
+
+const SHOP: &str = r#"version: "1"
+project: { name: shop }
+services:
+  db:
+    image: busybox:local
+    command: ["sh", "-c", "echo takes orders; touch /up; exec sleep 3600"]
+    container:
+      name: shop-db
+      healthcheck: { type: exec, command: ["test", "-e", "/up"], interval: 500ms, timeout: 2s, retries: 40, startPeriod: 5s }
+  migrate:
+    image: busybox:local
+    dependsOn: [db]
+    oneShot: true
+    command: ["true"]
+    container: { name: shop-migrate }
+  api:
+    image: journey-web:local
+    dependsOn: [{ service: migrate, condition: completed }]
+    container:
+      name: shop-api
+      ports: ["18501:8080", "18502:9090"]
+      healthcheck: { path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 40, startPeriod: 5s }
+"#;
+
+/// Its `worker` cannot be started, and `front` waits for it.
+const BROKEN: &str = r#"version: "1"
+project: { name: broken }
+services:
+  worker:
+    image: busybox:local
+    command: ["/nowhere/worker", "--queue", "orders"]
+    container:
+      name: broken-worker
+      healthcheck: { type: exec, command: ["true"], startPeriod: 5s }
+  front:
+    image: busybox:local
+    dependsOn: [worker]
+    container: { name: broken-front }
+"#;
+
+/// Mistakes, and a key that nobody knows.
+const BAD: &str = r#"version: "1"
+project: { name: bad }
+services:
+  api:
+    imagee: busybox:local
+    dependsOn: [dbb]
+    container:
+      name: bad-api
+      ports: ["80800:8080"]
+  db:
+    image: busybox:local
+    container: { name: bad-db }
+"#;
+
+/// Held by somebody else, so that a port moves.
+const FOREIGN: u16 = 18_502;
+/// How long the path of the project's folder is.
+const HOME: usize = 36;
+
+/// The stage of one test binary.
+pub(crate) struct Scene {
+    engine: &'static PrivateEngine,
+    home: PathBuf,
+    _holder: PortHolder,
+    _controller: Controller<'static>,
+}
+
+impl Scene {
+    /// Set once, when all of it is as it stays.
+    pub(crate) fn set() -> &'static Self {
+        static SCENE: OnceLock<Scene> = OnceLock::new();
+        SCENE.get_or_init(Self::make)
+    }
+
+    fn make() -> Self {
+        let engine = engine();
+        let home = home(engine);
+        symlink(engine.socket(), home.join("engine.sock")).expect("a link");
+        engine.make_busybox_image("busybox:local", &[]);
+        // A file that is there already.
+        std::fs::create_dir_all(home.join("made")).expect("a folder");
+        std::fs::write(home.join("made/e2e.yaml"), SHOP).expect("a file");
+        leave_behind(engine);
+        let holder = PortHolder::of(engine, FOREIGN);
+        let controller = Controller::start(
+            engine,
+            RunOptions {
+                specs: Some(home.join("environments")),
+                state: Some(home.join(".argus")),
+                host: Some(format!("unix://{}", home.join("engine.sock").display())),
+                ..RunOptions::default()
+            },
+        );
+        controller.write_spec("shop.e2e.yaml", SHOP);
+        controller.wait_ready("shop", LIMIT);
+        controller.write_spec("broken.e2e.yaml", BROKEN);
+        controller.wait_status("broken", LIMIT, "is given up", |status| {
+            status["phase"] == "Failed" && Controller::service(status, "worker")["state"] == "Failed"
+        });
+        controller.write_spec("bad.e2e.yaml", BAD);
+        controller.wait_status("bad", LIMIT, "is refused", |status| {
+            status["complaints"].as_array().is_some_and(|all| all.len() > 1)
+        });
+        controller.wait_until(LIMIT, "the orphans are older than their grace", || {
+            let orphans = controller.controller_status()["orphans"].as_array()?.clone();
+            (orphans.len() == 2 && orphans.iter().all(|one| text(&one["result"]) == "reported")).then_some(())
+        });
+        Self {
+            engine,
+            home,
+            _holder: holder,
+            _controller: controller,
+        }
+    }
+
+    /// `argus` with these words, where people would type them: in the folder of the project.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.engine.command_in_netns(binary::argus());
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if name.starts_with("ARGUS_") || name.starts_with("CLICOLOR") {
+                command.env_remove(name);
+            }
+        }
+        for name in [
+            "NO_COLOR",
+            "DOCKER_CONTEXT",
+            "COLORTERM",
+            "CI",
+            "COLUMNS",
+            "RUST_LOG",
+        ] {
+            command.env_remove(name);
+        }
+        let host = format!("unix://{}", self.home.join("engine.sock").display());
+        command
+            .env("DOCKER_HOST", host)
+            .args(words)
+            .current_dir(&self.home);
+        command
+    }
+
+    /// What it says to a pipe.
+    pub(crate) fn piped(&self, words: &[&str]) -> Output {
+        let mut command = self.command(words);
+        command.stdin(Stdio::null()).output().expect("argus runs")
+    }
+
+    /// What it says to a terminal, and its exit code.
+    pub(crate) fn on_terminal(&self, words: &[&str], columns: u16) -> (String, i32) {
+        let (text, ended) = Terminal::start(self.command(words), columns, 50).end(LIMIT);
+        (text, ended.code().expect("argus ends by itself"))
+    }
+}
+
+/// A folder whose path has one length, so that what is wrapped is wrapped at the same word.
+fn home(engine: &PrivateEngine) -> PathBuf {
+    let above = engine.scratch("h").display().to_string().len();
+    let padded = HOME.saturating_sub(above);
+    engine.scratch(&format!("h{}", "o".repeat(padded)))
+}
+
+/// What a controller left that died long ago, of a project that is not ours.
+fn leave_behind(engine: &PrivateEngine) {
+    let labels = json!({ "argusai.managed": "true", "argusai.project": "warehouse", "argusai.environment": "warehouse",
+        "argusai.service": "stock", "argusai.controller": "01J0000000000000000000DEAD", "argusai.run-id": "r",
+        "argusai.created-at": "2026-01-01T00:00:00Z" });
+    let network = json!({ "Name": "warehouse-net", "Driver": "bridge", "Labels": labels });
+    let container = json!({ "Image": "busybox:local", "Labels": labels, "HostConfig": { "NetworkMode": "warehouse-net" } });
+    for (path, body) in [
+        ("/networks/create", network),
+        ("/containers/create?name=warehouse-stock", container),
+    ] {
+        let answer = engine.api("POST", path, Some(&body));
+        assert!(answer.ok(), "{answer:?}");
+    }
+}

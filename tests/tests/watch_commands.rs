@@ -1,0 +1,151 @@
+//! What goes on until it is stopped: `get --watch`, `top` and `logs --follow` show what changes as it changes.
+#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use argus_tests::fixture::{LIMIT, engine};
+use argus_tests::{Controller, PrivateEngine, RunOptions, Terminal, binary};
+use rustix::process::Signal;
+
+const COLUMNS: u16 = 100;
+
+/// Counts on stdout for as long as it runs, and says on stderr when it begins.
+fn spec(name: &str) -> String {
+    format!(
+        "version: \"1\"\nproject: {{ name: {name} }}\nservices:\n  clock:\n    image: busybox:local\n    \
+         command: [\"sh\", \"-c\", \"echo begins >&2; n=0; while :; do n=$((n+1)); echo tick $n; sleep 1; done\"]\n    \
+         container: {{ name: {name}-clock }}\n"
+    )
+}
+
+fn running(engine: &'static PrivateEngine, name: &str) -> Controller<'static> {
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &spec(name));
+    argus.wait_ready(name, LIMIT);
+    argus
+}
+
+/// A command on a terminal of its own.
+fn on_terminal(engine: &PrivateEngine, argus: &Controller<'_>, words: &[&str]) -> Terminal {
+    // Where the tests run in the background of a shell, SIGINT is ignored, and so it would be by whatever they start.
+    let mut command = engine.command_in_netns("env");
+    command.arg("--default-signal=INT").arg(binary::argus());
+    command.args(words).env("ARGUS_STATE", &argus.state);
+    command
+        .env("DOCKER_HOST", engine.host())
+        .env_remove("DOCKER_CONTEXT")
+        .env("NO_COLOR", "1");
+    Terminal::start(command, COLUMNS, 40)
+}
+
+/// As Ctrl-C does.
+fn interrupted(shown: Terminal) -> String {
+    shown.signal(Signal::INT);
+    let (text, ended) = shown.end(LIMIT);
+    let by = ended.signal();
+    assert!(
+        by == Some(Signal::INT.as_raw()) || ended.code() == Some(130),
+        "{ended:?}: {text}"
+    );
+    text
+}
+
+/// Without what moves the cursor.
+fn bare(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |bare, part| {
+        bare + part
+            .trim_start_matches(|letter: char| !letter.is_ascii_alphabetic())
+            .get(1..)
+            .unwrap_or_default()
+    })
+}
+
+#[test]
+fn get_with_watch_shows_each_change_below_what_was() {
+    let engine = engine();
+    let argus = running(engine, "watched");
+    let shown = on_terminal(engine, &argus, &["get", "watched", "--watch"]);
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with("clock ")).count();
+    shown.wait_until(LIMIT, "how it is", |text| {
+        text.contains("SERVICE") && text.contains("Ready")
+    });
+    let before = rows(&shown.written());
+    assert!(
+        argus
+            .cli(&["hold", "watched", "--reason", "a look"])
+            .status
+            .success()
+    );
+    shown.wait_until(LIMIT, "what changed", |text| rows(text) > before);
+    assert!(argus.cli(&["resume", "watched"]).status.success());
+    // It ends with what it ends.
+    drop(engine.docker(&["exec", "watched-clock", "kill", "1"]));
+    shown.wait_until(LIMIT, "that it was restarted", |text| {
+        let last = text.lines().rfind(|line| line.starts_with("clock "));
+        last.is_some_and(|row| row.contains("Ready") && row.split_whitespace().any(|cell| cell == "1"))
+    });
+    let text = interrupted(shown);
+    assert!(
+        !text.contains('\u{1b}'),
+        "it is appended, nothing is drawn over: {text:?}"
+    );
+}
+
+#[test]
+fn top_on_a_terminal_is_drawn_anew_in_its_place_as_things_change() {
+    let engine = engine();
+    let argus = running(engine, "topped");
+    let shown = on_terminal(engine, &argus, &["top"]);
+    shown.wait_until(LIMIT, "how it is", |text| {
+        text.contains("Ready") && text.contains("clock")
+    });
+    assert!(
+        argus
+            .cli(&["hold", "topped", "--reason", "a look"])
+            .status
+            .success()
+    );
+    shown.wait_until(LIMIT, "that it is held", |text| text.contains("Held"));
+    assert!(argus.stop().success());
+    shown.wait_until(LIMIT, "that nobody is at work", |text| {
+        text.contains("not running")
+    });
+    let text = interrupted(shown);
+    assert!(text.contains("\u{1b}["), "the cursor goes back up: {text:?}");
+    let wide = bare(&text)
+        .lines()
+        .filter(|line| line.trim_matches('\r').chars().count() > usize::from(COLUMNS))
+        .count();
+    assert_eq!(wide, 0, "{text}");
+}
+
+#[test]
+fn logs_with_follow_go_on_as_lines_come_and_end_with_the_container() {
+    let engine = engine();
+    let argus = running(engine, "followed");
+    let shown = on_terminal(
+        engine,
+        &argus,
+        &["logs", "followed/clock", "--follow", "--tail", "1"],
+    );
+    let ticks = |text: &str| -> Vec<u32> {
+        let numbers = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("tick ")?.trim().parse().ok());
+        numbers.collect()
+    };
+    shown.wait_until(LIMIT, "lines that came after it began", |text| {
+        ticks(text).len() >= 3
+    });
+    assert!(argus.cli(&["hold", "followed"]).status.success());
+    engine.docker_ok(&["kill", "followed-clock"]);
+    let (text, ended) = shown.end(LIMIT);
+    assert!(ended.success(), "nothing more will come: {ended:?}: {text}");
+    let told = ticks(&text);
+    assert!(
+        told.windows(2).all(|two| two[1] == two[0] + 1),
+        "each once, in order: {told:?}"
+    );
+}
