@@ -1,22 +1,22 @@
-# One verb each; every recipe is a script or a cargo command that works without just.
+# Each recipe is a script or a cargo command that also works without just.
 
-# what there is to do
+# list all recipes
 default:
     @just --list
 
-# install what is missing (Debian packages, cargo tools)
+# install missing Debian packages and cargo tools
 setup:
     ./scripts/setup
 
-# the whole tour on this machine: build, run the examples, kill a container, clean up
+# run the complete demo: build, run the examples, kill a container, clean up
 demo *args:
     ./scripts/demo {{args}}
 
-# all that CI runs
+# run everything that CI runs
 test *args:
     ./scripts/test {{args}}
 
-# start a Docker engine when none answers
+# start a Docker engine if none answers
 engine *args:
     ./scripts/engine {{args}}
 
@@ -25,27 +25,27 @@ lint:
     cargo fmt --all
     cargo clippy --workspace --all-targets -- -D warnings
 
-# the quick tests: no engine needed
+# run the quick tests, without an engine
 quick:
     cargo test --workspace --lib
     cargo test -p argus-tests --test tidy
 
-# measure beside the floor of raw API calls; writes docs/performance.md and docs/performance.json
+# measure Argus and a baseline of raw API calls; writes docs/performance.md and docs/performance.json
 bench *args:
     ./scripts/bench {{args}}
 
-# a million seeds of the simulation, or so many; `just simulate --from N` goes on
+# simulate a million seeds, or a given number; `just simulate --from N` resumes
 simulate *args:
     ./scripts/simulate {{args}}
 
-# accept new snapshots after reading them
+# review and accept new snapshots
 review:
     cargo insta review
 
-# the API docs
+# build and open the API docs
 doc:
     cargo doc --workspace --no-deps --open
 
-# feed admission with hostile bytes (nightly)
+# fuzz admission with random bytes (nightly)
 fuzz *args:
     ./scripts/fuzz {{args}}

@@ -1,4 +1,4 @@
-"""Validates the documents of a folder, and the answers that a mock gave from them."""
+"""Validates the documents of a folder, and the responses that a mock generated from them."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ from openapi_spec_validator import validate
 folder, answers = pathlib.Path(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text())
 documents, failed = {}, 0
 for path in sorted(folder.iterdir()):
-    # BaseLoader would lose numbers, and the full one makes dates of texts: JSON has none.
+    # BaseLoader loses numbers, and the full loader converts texts to dates, which JSON does not have.
     loader = type("Loader", (yaml.SafeLoader,), {})
     loader.yaml_implicit_resolvers = {
         key: [(tag, expression) for tag, expression in found if tag != "tag:yaml.org,2002:timestamp"]
@@ -23,7 +23,7 @@ for path in sorted(folder.iterdir()):
     try:
         validate(document)
     except Exception as error:
-        # Two of them are wrong on purpose, in a default and in an example.
+        # Two documents are invalid on purpose: one in a default, one in an example.
         if path.name not in ("15-enums-and-defaults.yaml", "17-examples-first.yaml"):
             failed += 1
             print(f"{path.name}: {error}", file=sys.stderr)
@@ -34,12 +34,12 @@ for answer in answers:
     key = (answer["document"], json.dumps(answer["schema"]))
     if key not in validators:
         old = document["openapi"].startswith("3.0")
-        # References lead from the root, which the schema becomes.
+        # References start at the root, which is the schema here.
         schema = {"components": document.get("components", {}), **answer["schema"]}
         kind, formats = (OAS30ReadValidator, oas30_format_checker) if old else (OAS31Validator, oas31_format_checker)
         validators[key] = kind(schema, format_checker=formats)
     for error in validators[key].iter_errors(answer["answer"]):
-        # OpenAPI 3.0 has no format `time`; this package takes the one of draft 3, which knows no offset from UTC.
+        # OpenAPI 3.0 does not define the format `time`; this package uses that of draft 3, which has no UTC offset.
         if error.validator == "format" and error.validator_value == "time" and document["openapi"].startswith("3.0"):
             continue
         failed += 1
