@@ -119,7 +119,7 @@ enum Verb {
     /// Show who reaches whom inside an environment, or look at it now
     Network(network::Network),
     /// Give disk space back: images that newer builds followed, the builder's cache
-    Reclaim(prune::Prune),
+    Prune(prune::Prune),
     /// Show what containers write
     Logs(logs::Logs),
     /// Tell why an environment or a service is as it is
@@ -205,7 +205,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Verb::Preflight(preflight) => preflight.carry_out(&options),
         Verb::Doctor(doctor) => doctor.carry_out(&options),
         Verb::Network(network) => network.carry_out(&options),
-        Verb::Reclaim(reclaim) => reclaim.carry_out(&options),
+        Verb::Prune(prune) => prune.carry_out(&options),
         Verb::Logs(logs) => logs.carry_out(&options),
         Verb::Why(why) => why.carry_out(&options),
         Verb::Events(events) => events.carry_out(&options),
@@ -246,7 +246,7 @@ impl Verb {
             Self::Preflight(preflight) => preflight.output,
             Self::Doctor(doctor) => doctor.output,
             Self::Network(network) => network.output,
-            Self::Reclaim(reclaim) => reclaim.output,
+            Self::Prune(prune) => prune.output,
             Self::Explain(explain) => explain.output,
             Self::Why(why) => why.output,
             Self::Events(events) => events.output,

@@ -158,7 +158,7 @@ fn the_bundle_tells_everything_but_secrets_and_values() {
     // What is blacked out stands where it stood, and names are told.
     assert_ne!(records[999]["why"], Value::Null);
     let shop = &json("specs.json")["files"][1];
-    assert_eq!(shop["standing"], "accepted");
+    assert_eq!(shop["state"], "accepted");
     let variables = shop["counts"]["services"][0]["variables"].to_string();
     assert!(variables.contains("DB_PASSWORD"), "{variables}");
 

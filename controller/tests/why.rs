@@ -465,7 +465,7 @@ fn what_the_status_no_longer_tells_the_memory_may() {
         environments: [(EnvName::new("shop").unwrap(), environment)].into(),
         ..PersistedState::default()
     };
-    let path = home.dir.path().join("state/private/memory.json");
+    let path = home.dir.path().join("state/private/state.json");
     std::fs::write(path, serde_json::to_vec(&remembered).unwrap()).unwrap();
     let told = home.run(&["evidence", "shop/db"]).out;
     assert!(

@@ -127,7 +127,7 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
             }
             let body = match (method.as_str(), path.as_str()) {
                 ("post", "/api/v1/actions") => r#"{"verb":"retry","environment":"asked"}"#,
-                ("post", "/api/v1/preflight" | "/api/v1/reclaim") => "{}",
+                ("post", "/api/v1/preflight" | "/api/v1/prune") => "{}",
                 ("post", "/api/v1/validate") => r#"{"content":"services: ["}"#,
                 ("post", path) if path.ends_with("/network") => "{}",
                 ("post", _) => r#"{"environment":"asked"}"#,
@@ -221,7 +221,7 @@ fn is_refused_in_one_form(house: &House<'_>) {
             400,
         ),
         ("POST", "/api/v1/validate", "", 400),
-        ("POST", "/api/v1/reclaim", r#"{"yes":true}"#, 400),
+        ("POST", "/api/v1/prune", r#"{"yes":true}"#, 400),
         ("GET", "/events?type=moon", "", 400),
         (
             "GET",

@@ -27,7 +27,7 @@ fn spec(name: &str, command: &str, more: &str) -> String {
 
 /// Until its revision counts as good.
 fn proven(argus: &Controller<'_>, name: &str) {
-    let memory = argus.state.join("private").join("memory.json");
+    let memory = argus.state.join("private").join("state.json");
     argus.wait_until(LIMIT, "the revision is a good one", || {
         let bytes = std::fs::read(&memory).ok()?;
         let kept: Value = serde_json::from_slice(&bytes).ok()?;
@@ -72,7 +72,7 @@ fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_fai
     );
     argus.write_spec("e2e.yaml", &spec("leased", "exec sleep 3601", ""));
     argus.wait_status("leased", LIMIT, "waits for the test", |now| {
-        Controller::service(now, "app")["waitingOn"]["reason"] == "TestRunning"
+        Controller::service(now, "app")["waitingOn"]["reason"] == "TestLease"
     });
     assert!(running(engine, "leased-app"));
     let now = text(&engine.inspect("leased-app").expect("it runs")["Id"]);

@@ -86,7 +86,7 @@ const TRANSCRIPTS: &[(&str, &[&str])] = &[
     ("rollback_nothing", &["rollback", "shop"]),
     ("fork_taken", &["fork", "shop", "broken"]),
     ("test_unknown", &["test", "end", "shop", "--case", "smoke"]),
-    ("reclaim", &["reclaim", "--images-only", "--dry-run"]),
+    ("prune", &["prune", "--images-only", "--dry-run"]),
     ("mock_none", &["mock", "requests", "shop", "payments"]),
     ("usage_doctor", &["doctor", "--out"]),
 ];

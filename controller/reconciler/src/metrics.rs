@@ -7,14 +7,14 @@ pub mod make;
 
 /// Why the reconcile loop goes round, in a word each.
 const WAKES: [&str; 10] = [
-    "start", "specs", "world", "health", "leases", "survey", "timer", "journal", "act", "command",
+    "start", "specs", "store", "health", "leases", "preflight", "timer", "journal", "action", "command",
 ];
 /// What a probe asks by.
 const PROBES: [&str; 3] = ["http", "tcp", "exec"];
 /// What a probe comes to.
 const ANSWERS: [&str; 4] = ["good", "bad", "silent", "missed"];
 /// What acts cost the engine, in a word each.
-const CLASSES: [&str; 4] = ["mutation", "heavy", "patient", "look"];
+const CLASSES: [&str; 4] = ["mutation", "long", "stop", "read"];
 
 /// The figures of one controller; cheap to clone, and every clone counts into the same.
 #[derive(Debug, Clone)]
@@ -48,12 +48,12 @@ impl Default for Tally {
                 make::FAST,
             ),
             waiting: make::gauges(
-                "argus_acts_queued",
+                "argus_actions_queued",
                 "Acts that wait for a permit, by what they cost the engine.",
                 &["class"],
             ),
             permit_seconds: make::histograms(
-                "argus_act_queue_seconds",
+                "argus_action_queue_seconds",
                 "How long acts wait for a permit, by what they cost the engine.",
                 &["class"],
                 make::CALLS,

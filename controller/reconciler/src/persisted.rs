@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn what_is_not_as_it_was_written_is_put_aside() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("memory.json");
+        let path = dir.path().join("state.json");
         assert_eq!(read::<Map>(&path, NOW), Loaded::default(), "nothing was kept");
         write(&path, &Map::from([("a".to_owned(), 7)])).unwrap();
         let good = std::fs::read(&path).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     #[tokio::test]
     async fn the_last_change_is_written_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("memory.json");
+        let path = dir.path().join("state.json");
         let (sender, receiver) = watch::channel(Map::new());
         let all = async {
             sender.send_replace(Map::from([("a".to_owned(), 1)]));

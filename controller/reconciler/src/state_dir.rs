@@ -186,12 +186,12 @@ impl StateDir {
 
     /// Sticky ports, counters and what was taken down by hand.
     pub fn state_json(&self) -> PathBuf {
-        self.private().join("memory.json")
+        self.private().join("state.json")
     }
 
     /// Last good revision of every spec file.
     pub fn specs_json(&self) -> PathBuf {
-        self.private().join("book.json")
+        self.private().join("specs.json")
     }
 
     /// There after a clean stop, and only then.

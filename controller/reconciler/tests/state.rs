@@ -141,7 +141,7 @@ async fn what_a_killed_run_had_begun_is_settled_and_told() {
     assert!(incident.open_intents.len() >= 2, "{incident:#?}");
     for open in &incident.open_intents {
         assert!(
-            ["done", "notDone", "redo"].contains(&open.resolution.as_str()),
+            ["done", "notApplied", "repeat"].contains(&open.resolution.as_str()),
             "{open:?}"
         );
     }

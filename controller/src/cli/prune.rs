@@ -1,4 +1,4 @@
-//! `argus reclaim`: gives disk space back, and says what goes before it goes.
+//! `argus prune`: gives disk space back, and says what goes before it goes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -74,7 +74,7 @@ impl Prune {
         if anything && (self.yes || (is_text && !self.dry_run && asked()?)) {
             super::block_on(remove(&settings, self.images_only, &mut found))?;
         } else if anything && is_text {
-            output::note("nothing was removed; `argus reclaim --yes` does it");
+            output::note("nothing was removed; `argus prune --yes` does it");
         }
         let failed = found.applied && found.images.iter().any(|row| !row.removed);
         match self.output {

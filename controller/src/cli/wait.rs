@@ -310,7 +310,7 @@ mod tests {
                 conditions: vec![Condition {
                     kind: "Blocked".to_owned(),
                     status: Truth::True,
-                    reason: "PersonNeeded".to_owned(),
+                    reason: "InterventionNeeded".to_owned(),
                     message: String::new(),
                     last_transition_time: String::new(),
                 }],

@@ -65,8 +65,8 @@ operations! {
     get "/api/v1/validate" [] JSON: "what is wrong with the files of the specs folder";
     post "/api/v1/validate" [] JSON: "what is wrong with the text of a file, given as `content`";
     get "/api/v1/doctor" [] JSON: "everything that is wrong, the worst first";
-    get "/api/v1/reclaim" ["imagesOnly"] JSON: "what of the engine's disk can be given back";
-    post "/api/v1/reclaim" [] JSON: "gives it back; with `imagesOnly` not the builder's cache, which is everybody's on that engine";
+    get "/api/v1/prune" ["imagesOnly"] JSON: "what of the engine's disk can be given back";
+    post "/api/v1/prune" [] JSON: "gives it back; with `imagesOnly` not the builder's cache, which is everybody's on that engine";
     get "/api/v1/events" ["environment", "type", "after", "tail"] JSON: "what happened: the newest of the journal, or with `after` what came since";
     get "/api/v1/incidents" [] JSON: "what was found after runs of the controller that did not end well";
     get "/api/v1/incidents/{id}" [] JSON Incident: "one of them, by its id or the beginning of it";

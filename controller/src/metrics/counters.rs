@@ -31,7 +31,7 @@ pub(super) const VERBS: [&str; 15] = [
     "unpause-container",
     "rename-container",
     "remove-container",
-    "place-file",
+    "copy-file",
     "connect-network",
     "disconnect-network",
 ];
@@ -97,12 +97,12 @@ impl Default for Counters {
     fn default() -> Self {
         let ledger = Self {
             actions: make::counters(
-                "argus_acts_total",
+                "argus_actions_total",
                 "Acts on the engine that came back, by verb and how they ended.",
                 &["verb", "result"],
             ),
             action_seconds: make::histograms(
-                "argus_act_duration_seconds",
+                "argus_action_duration_seconds",
                 "From the intent of an act on disk to its end, the wait for a permit included.",
                 &["verb"],
                 make::CALLS,

@@ -101,11 +101,11 @@ picture! {
         "1 for what a check of engine, disk and the rest came to, 0 for all others.";
     orphans "argus_orphans" ["kind", "result"]:
         "What dead controllers left and is there now, by kind and what becomes of it.";
-    in_flight "argus_acts_in_flight" ["verb"]:
+    in_flight "argus_actions_in_flight" ["verb"]:
         "Acts on the engine that are on their way.";
-    waits "argus_waits" ["environment", "reason"]:
+    waits "argus_waiting" ["environment", "reason"]:
         "What waits, by environment and reason; no series where nothing does.";
-    spec_files "argus_spec_files" ["standing"]:
+    spec_files "argus_spec_files" ["state"]:
         "Files of the spec folder, by what came of them.";
     specs_available "argus_specs_available" []:
         "1 while the spec folder can be read.";

@@ -140,7 +140,7 @@ fn names_labels_and_units_are_as_prometheus_wants_them() {
                 "result",
                 "scope",
                 "service",
-                "standing",
+                "state",
                 "state",
                 "status",
                 "type",
@@ -265,7 +265,7 @@ fn every_verb_has_its_series_from_the_start() {
         })
         .collect();
     // It changes nothing, and is not in the journal.
-    assert!(acts.remove("keep-evidence"));
+    assert!(acts.remove("collect-evidence"));
     assert_eq!(acts, counters::VERBS.map(str::to_owned).into());
 }
 
@@ -419,8 +419,8 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         r#"argus_time_to_recover_seconds_sum{reason="CONTAINER_CRASH"} 10"#,
         r#"argus_time_to_recover_seconds_count{reason="ENTRYPOINT_NOT_FOUND"} 0"#,
         r#"argus_circuit_breaker_transitions_total{scope="engine",state="halfOpen"} 1"#,
-        r#"argus_acts_total{result="failed",verb="start-container"} 1"#,
-        r#"argus_act_duration_seconds_sum{verb="start-container"} 0.25"#,
+        r#"argus_actions_total{result="failed",verb="start-container"} 1"#,
+        r#"argus_action_duration_seconds_sum{verb="start-container"} 0.25"#,
         r#"argus_journal_records_total{kind="note"} 7"#,
         r#"argus_services{environment="shop",state="Unknown"} 1"#,
         r#"argus_mode{mode="Minimal"} 1"#,

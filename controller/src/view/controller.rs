@@ -101,7 +101,7 @@ pub(super) fn status(
 
 fn conditions(outlook: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Condition> {
     let engine = if outlook.store.synced() {
-        (Truth::True, "Answers", "the engine answers".to_owned())
+        (Truth::True, "Reachable", "the engine answers".to_owned())
     } else if outlook.store.reachable() || outlook.store.unreachable_reason().is_empty() {
         (
             Truth::Unknown,
@@ -112,7 +112,7 @@ fn conditions(outlook: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Co
         (Truth::False, "NoAnswer", outlook.engine_words())
     };
     let specs = match (&outlook.specs.unavailable, outlook.specs.scanned) {
-        (Some(why), _) => (Truth::False, "FolderGone", format!("nothing is torn down: {why}")),
+        (Some(why), _) => (Truth::False, "FolderUnavailable", format!("nothing is torn down: {why}")),
         (None, true) => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
         (None, false) => (
             Truth::Unknown,

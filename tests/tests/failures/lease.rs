@@ -36,7 +36,7 @@ fn sicken(case: &Case, test: &str) -> Value {
     case.engine
         .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
     let told = case.wait("is left to the test", |bad| {
-        bad["waitingOn"]["reason"] == "TestRunning"
+        bad["waitingOn"]["reason"] == "TestLease"
     });
     let message = told["waitingOn"]["message"].to_string();
     assert!(message.contains(test), "{message}");
@@ -97,7 +97,7 @@ fn a_lease_that_runs_out_ends_by_itself() {
     let again = mended(&case, before);
     assert!(again >= until, "not before it ran out: {again:?} < {until:?}");
     let status = case.argus.status(case.name);
-    assert!(!status.to_string().contains("TestRunning"), "{status:#}");
+    assert!(!status.to_string().contains("TestLease"), "{status:#}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn ten_restarts_a_minute_and_the_others_say_that_they_wait() {
         let of = |n| Controller::service(status, &format!("s{n}"))["waitingOn"].clone();
         let all: Vec<_> = (0..SERVICES).map(of).collect();
         all.into_iter()
-            .filter(|on| on["reason"] == "RestartStorm")
+            .filter(|on| on["reason"] == "RateLimited")
             .collect::<Vec<_>>()
     };
     let ready = |status: &serde_json::Value| {

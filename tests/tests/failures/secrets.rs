@@ -19,7 +19,7 @@ fn leaks(folder: &Path) -> Vec<String> {
             found.extend(leaks(&path));
         } else if let Ok(bytes) = fs::read(&path) {
             let text = String::from_utf8_lossy(&bytes);
-            let whole = ["memory.json", "book.json"].map(|name| path.ends_with(format!("private/{name}")));
+            let whole = ["state.json", "specs.json"].map(|name| path.ends_with(format!("private/{name}")));
             if text.contains(SECRET) && !whole.contains(&true) {
                 found.push(path.display().to_string());
             }

@@ -175,7 +175,7 @@ fn shown() -> Vec<Thing> {
             .mcp("argus_preflight_check", json!({ "skip": ["disk", "clock"] }))
             .looks(),
         thing("doctor").get("/api/v1/doctor"),
-        thing("reclaim --dry-run").get("/api/v1/reclaim"),
+        thing("prune --dry-run").get("/api/v1/prune"),
         thing("explain")
             .get("/api/v1/errors")
             .mcp("argus_explain", json!({}))

@@ -112,7 +112,7 @@ fn prepare(stage: &Stage, action: ActionId, remedy: &Remedy) {
 /// A revision that was good, and another one that is.
 fn made(stage: &Stage) {
     let goods = || {
-        let bytes = std::fs::read(stage.argus.state.join("private/memory.json")).ok()?;
+        let bytes = std::fs::read(stage.argus.state.join("private/state.json")).ok()?;
         let kept: Value = serde_json::from_slice(&bytes).ok()?;
         kept["goods"][ENV].as_array().map(Vec::len)
     };

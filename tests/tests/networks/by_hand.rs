@@ -39,7 +39,7 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
     assert_eq!(error["code"], "DNS_RESOLUTION_FAILED", "{told:#}");
     let details = &error["details"];
     assert_eq!(details["host"], "payments");
-    assert_eq!(details["target"]["standing"], "notRunning");
+    assert_eq!(details["target"]["state"], "notRunning");
     assert_eq!(details["network"]["name"], "argusai-bare-network");
     let members = details["members"].as_array().expect("who is on it");
     assert_eq!(members.len(), 3, "{details:#}");
@@ -63,7 +63,7 @@ fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
         (&details["port"], &details["failure"]),
         (&5432.into(), &"refused".into())
     );
-    assert_eq!(details["target"]["standing"], "attached");
+    assert_eq!(details["target"]["state"], "attached");
     let db = details["topology"]
         .as_array()
         .and_then(|all| all.iter().find(|one| one["service"] == "db"))

@@ -43,7 +43,7 @@ fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say(
         condition(now, "Verified")["status"] == "False"
     });
     assert_eq!(status["phase"], "Ready");
-    assert_eq!(condition(&status, "Verified")["reason"], "Unreached");
+    assert_eq!(condition(&status, "Verified")["reason"], "ConnectionsFailed");
     let error = &status["errors"][0];
     assert_eq!(error["code"], "NETWORK_UNREACHABLE", "{status:#}");
     assert_eq!(
@@ -81,7 +81,7 @@ fn nobody_looks_where_the_file_or_the_controller_says_so() {
     argus.write_spec("on.e2e.yaml", &shop("unlooked", 19040, 8080));
     let off = "resilience: { network: { verifyConnectivity: false } }\n";
     argus.write_spec("off.e2e.yaml", &(shop("unwanted", 19050, 8080) + off));
-    for (env, reason) in [("unlooked", "NoHelpers"), ("unwanted", "NotWanted")] {
+    for (env, reason) in [("unlooked", "NoHelpers"), ("unwanted", "Disabled")] {
         let status = argus.wait_ready(env, LIMIT);
         let verified = condition(&status, "Verified");
         assert_eq!(

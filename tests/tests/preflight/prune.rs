@@ -1,4 +1,4 @@
-//! What `argus reclaim` gives back: only what Argus built and newer builds followed.
+//! What `argus prune` gives back: only what Argus built and newer builds followed.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn reclaim(controller: &Controller<'_>, args: &[&str]) -> Value {
     // Another state directory: what this one keeps for a rollback is wanted.
     let nothing = controller.state.with_extension("nothing").display().to_string();
     let mut all = vec![
-        "reclaim",
+        "prune",
         "--images-only",
         "-o",
         "json",
@@ -157,8 +157,8 @@ fn the_builders_cache_is_counted_and_emptied() {
     let engine = PrivateEngine::start();
     let argus = Controller::prepare(&engine, RunOptions::default());
     for args in [
-        &["reclaim", "-o", "json"][..],
-        &["reclaim", "--yes", "-o", "json"],
+        &["prune", "-o", "json"][..],
+        &["prune", "--yes", "-o", "json"],
     ] {
         let output = argus.cli(args);
         let err = String::from_utf8_lossy(&output.stderr);
@@ -171,7 +171,7 @@ fn the_builders_cache_is_counted_and_emptied() {
         host: Some("unix:///nonexistent/docker.sock".to_owned()),
         ..RunOptions::default()
     };
-    let nowhere = Controller::prepare(&engine, away).cli(&["reclaim"]);
+    let nowhere = Controller::prepare(&engine, away).cli(&["prune"]);
     assert_eq!(nowhere.status.code(), Some(4));
 }
 

@@ -66,7 +66,7 @@ fn a_day_with_all_commands_goes_as_their_page_says() {
             wait::until(LIMIT, "the failure is seen", || kept.is_file().then_some(()));
         } else if line.starts_with("sed ") {
             wait::until(LIMIT, "the revision is one to go back to", || {
-                let kept = fs::read(private.join("memory.json")).ok()?;
+                let kept = fs::read(private.join("state.json")).ok()?;
                 let kept: Value = serde_json::from_slice(&kept).ok()?;
                 (!kept["goods"]["hello"].as_array()?.is_empty()).then_some(())
             });

@@ -185,7 +185,7 @@ fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
     host.stop();
     fs::remove_file(host.shell.home.join("bin/argus")).expect("the newer program");
     let memory = checksum::with_checksum("{\"schemaVersion\":2,\"shape\":\"another\"}");
-    fs::write(host.state("private/memory.json"), &memory).expect("a file");
+    fs::write(host.state("private/state.json"), &memory).expect("a file");
     let record = checksum::with_checksum(&format!(
         "{{\"v\":2,\"seq\":{},\"kind\":\"another\"}}",
         host.records() + 1
@@ -211,7 +211,7 @@ fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
     let aside = fs::read_dir(host.state("private")).expect("a folder").flatten();
     let aside: Vec<PathBuf> = aside
         .map(|entry| entry.path())
-        .filter(|path| path.to_string_lossy().contains("memory.json.corrupt-"))
+        .filter(|path| path.to_string_lossy().contains("state.json.corrupt-"))
         .collect();
     let [aside] = &aside[..] else {
         panic!("one is put aside: {aside:?}")

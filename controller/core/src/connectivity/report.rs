@@ -70,7 +70,7 @@ fn call(found: &LinkResult, trouble: &LinkError) -> Call {
     ];
     let asked = asked.into_iter().filter(|(_, value)| !value.is_null());
     let arguments = asked.map(|(name, value)| (name.to_owned(), value)).collect();
-    Call::new("look-from", arguments).outcome([trouble.describe().to_owned()])
+    Call::new("check-links", arguments).outcome([trouble.describe().to_owned()])
 }
 
 fn of(found: &LinkResult, trouble: &LinkError, scene: &Topology<'_>) -> StructuredError {
@@ -87,8 +87,8 @@ fn of(found: &LinkResult, trouble: &LinkError, scene: &Topology<'_>) -> Structur
     };
     let mut details = json!({
         "from": from, "to": to, "host": host, "failure": trouble.word(), "said": trouble.describe(),
-        "source": { "service": from, "standing": standing(from, scene) },
-        "target": { "service": to, "standing": state },
+        "source": { "service": from, "state": standing(from, scene) },
+        "target": { "service": to, "state": state },
         "network": scene.network().map(|network| json!({ "name": network.name, "id": network.id })),
         "members": members(scene),
         "topology": topology(scene),

@@ -35,7 +35,7 @@ impl Record {
         "network_check",
         "network_verified",
         "command",
-        "settled",
+        "intent_resolved",
         "writable",
         "resumed",
     ];
@@ -90,7 +90,7 @@ impl Event {
             Self::Connectivity { verified: true, .. } => "network_verified",
             Self::Connectivity { verified: false, .. } => "network_check",
             Self::Command { .. } => "command",
-            Self::IntentResolved { .. } => "settled",
+            Self::IntentResolved { .. } => "intent_resolved",
             Self::Writable => "writable",
             Self::Resumed => "resumed",
         }

@@ -141,8 +141,8 @@ impl Action {
             Self::UnpauseContainer { .. } => "unpause-container",
             Self::RenameContainer { .. } => "rename-container",
             Self::RemoveContainer { .. } => "remove-container",
-            Self::CollectEvidence { .. } => "keep-evidence",
-            Self::CopyFile { .. } => "place-file",
+            Self::CollectEvidence { .. } => "collect-evidence",
+            Self::CopyFile { .. } => "copy-file",
             Self::ConnectNetwork { .. } => "connect-network",
             Self::DisconnectNetwork { .. } => "disconnect-network",
         }

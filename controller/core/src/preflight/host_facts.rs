@@ -94,7 +94,7 @@ pub struct Disk {
     pub reclaimable: Option<Reclaimable>,
 }
 
-/// What `argus reclaim` could give back, in bytes.
+/// What `argus prune` could give back, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reclaimable {

@@ -98,7 +98,7 @@ fn specs_available(input: &StatusInput<'_>) -> State {
                 "the spec folder cannot be read, nothing is torn down: {}",
                 one_line(why)
             );
-            (Truth::False, "FolderGone", message)
+            (Truth::False, "FolderUnavailable", message)
         }
     }
 }
@@ -106,7 +106,7 @@ fn specs_available(input: &StatusInput<'_>) -> State {
 fn engine_reachable(input: &StatusInput<'_>) -> State {
     let engine = input.engine;
     if engine.synced {
-        (Truth::True, "Answers", "the engine answers".to_owned())
+        (Truth::True, "Reachable", "the engine answers".to_owned())
     } else if engine.reachable {
         (
             Truth::Unknown,
@@ -116,7 +116,7 @@ fn engine_reachable(input: &StatusInput<'_>) -> State {
     } else if engine.reason.is_empty() {
         (
             Truth::Unknown,
-            "NotAsked",
+            "NotContacted",
             "the engine has not answered yet".to_owned(),
         )
     } else {
@@ -152,7 +152,7 @@ fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> S
         Phase::Terminating => (Truth::False, "Terminating", removal(services)),
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
-            "SpecRefused",
+            "SpecRejected",
             "a correction of its file, which was never accepted".to_owned(),
         ),
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed | Phase::Held => {
@@ -219,7 +219,7 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     if input.rejected.is_some() {
         return (
             Truth::True,
-            "SpecRefused",
+            "SpecRejected",
             "the file must be corrected".to_owned(),
         );
     }
@@ -228,7 +228,7 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
         let told = words(&wait.on);
         return (
             Truth::True,
-            "PersonNeeded",
+            "InterventionNeeded",
             format!("{}: {}", wait.subject, told.message),
         );
     }

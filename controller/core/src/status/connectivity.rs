@@ -54,7 +54,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
     };
     if !accepted.desired.verify_links {
         return unknown(
-            "NotWanted",
+            "Disabled",
             "its file says `resilience.network.verifyConnectivity: false`",
         );
     }
@@ -66,7 +66,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
     }
     let Some(look) = look(input) else {
         return unknown(
-            "NotLooked",
+            "NotChecked",
             "it is looked at once everybody who asks or is asked is up",
         );
     };
@@ -93,10 +93,10 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
             "`{}` does not reach `{}{port}`{more}",
             first.from, first.target.host
         );
-        return (Truth::False, "Unreached", message);
+        return (Truth::False, "ConnectionsFailed", message);
     }
     if let Some(why) = look.links.iter().find_map(|found| found.result.as_ref().err()) {
-        return (Truth::Unknown, "CannotLook", one_line(why));
+        return (Truth::Unknown, "CheckFailed", one_line(why));
     }
     let message = match look.links.len() {
         1 => "1 link works".to_owned(),

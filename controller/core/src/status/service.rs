@@ -258,7 +258,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     if let Some(step) = facts.step {
         let message = format!("{} ({})", doing(step.action.verb()), step.cause);
         return Some(Told {
-            reason: "ActInFlight".to_owned(),
+            reason: "ActionInFlight".to_owned(),
             message,
             ..Told::default()
         });

@@ -89,7 +89,7 @@ fn is_here(shared: &Shared, info: &SystemInfo, root: &str) -> Result<(), String>
     }
 }
 
-/// What `argus reclaim` could give back; without the builder's cache on engines that count all they have to tell it.
+/// What `argus prune` could give back; without the builder's cache on engines that count all they have to tell it.
 async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaimable> {
     let images = prune::built(shared).await.ok()?;
     let counts_all = version.api_version.as_deref().is_none_or(|api| {

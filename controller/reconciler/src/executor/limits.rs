@@ -56,9 +56,9 @@ impl CallClass {
     fn word(self) -> &'static str {
         match self {
             Self::Mutation => "mutation",
-            Self::LongRunning => "heavy",
-            Self::Stopping => "patient",
-            Self::Read => "look",
+            Self::LongRunning => "long",
+            Self::Stopping => "stop",
+            Self::Read => "read",
         }
     }
 }
@@ -114,7 +114,7 @@ mod tests {
     async fn who_waits_for_a_permit_is_counted_until_it_has_one_or_is_abandoned() {
         let tally = Tally::default();
         let gate = ConcurrencyLimits::new(tally.clone());
-        let queued = || tally.waiting.with_label_values(&["heavy"]).get();
+        let queued = || tally.waiting.with_label_values(&["long"]).get();
         let mut permits = Vec::new();
         for _ in 0..HEAVY {
             permits.push(gate.acquire(CallClass::LongRunning).await);
@@ -129,7 +129,7 @@ mod tests {
         permits.clear();
         assert!(patient.await.is_some());
         assert_eq!(queued(), 0);
-        let waited = tally.permit_seconds.with_label_values(&["heavy"]);
+        let waited = tally.permit_seconds.with_label_values(&["long"]);
         assert_eq!(
             waited.get_sample_count(),
             HEAVY as u64 + 1,

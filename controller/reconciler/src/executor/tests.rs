@@ -206,7 +206,7 @@ async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_ca
 
 #[tokio::test(start_paused = true)]
 async fn evidence_that_did_not_come_is_on_disk_as_missing() {
-    let (mut hands, _, dir) = hands(&[("keep-evidence", FakeReply::Never)]);
+    let (mut hands, _, dir) = hands(&[("collect-evidence", FakeReply::Never)]);
     hands.submit(
         &shop(),
         Step {

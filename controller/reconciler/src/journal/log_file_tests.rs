@@ -160,7 +160,7 @@ fn what_was_to_be_stopped_and_was_not_started_since_is_known() {
         of(4, "stop-container", "b"),
         of(5, "start-container", "b"),
         of(6, "remove-container", "c"),
-        of(7, "keep-evidence", "d"),
+        of(7, "collect-evidence", "d"),
     ];
     let (_, past) = open_in(lines.concat().as_bytes());
     let stopped: Vec<_> = past.stopped.iter().map(ToString::to_string).collect();

@@ -96,27 +96,27 @@ mod tests {
     #[test]
     fn the_newest_three_are_kept_and_nothing_else_is_touched() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("memory.json");
-        fs::write(dir.path().join("memory.json.mine"), "").unwrap();
+        let path = dir.path().join("state.json");
+        fs::write(dir.path().join("state.json.mine"), "").unwrap();
         for number in 0..6 {
             fs::write(&path, number.to_string()).unwrap();
             let aside = set(&path, "it is no JSON", Timestamp(1_000_000 + number * 1_000));
             assert_eq!(fs::read_to_string(aside.to.unwrap()).unwrap(), number.to_string());
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
-        assert!(!path.exists() && dir.path().join("memory.json.mine").exists());
+        assert!(!path.exists() && dir.path().join("state.json.mine").exists());
         assert_eq!(set(&path, "it is not there", Timestamp(1)).to, None);
     }
 
     #[test]
     fn what_cannot_be_read_as_a_file_is_out_of_the_way() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("memory.json");
+        let path = dir.path().join("state.json");
         assert_eq!(unless_file(&path, Timestamp(1)), None, "nothing is there");
         fs::write(&path, "").unwrap();
         assert_eq!(unless_file(&path, Timestamp(1)), None);
         fs::remove_file(&path).unwrap();
-        for (second, target) in ["/nowhere", "/dev/zero", "memory.json"].into_iter().enumerate() {
+        for (second, target) in ["/nowhere", "/dev/zero", "state.json"].into_iter().enumerate() {
             std::os::unix::fs::symlink(target, &path).unwrap();
             let aside = unless_file(&path, Timestamp(1_000 * i64::try_from(second).unwrap())).unwrap();
             assert!(

@@ -98,8 +98,8 @@ impl Recovery {
 fn word(settled: IntentResolution) -> &'static str {
     match settled {
         IntentResolution::Done => "done",
-        IntentResolution::NotApplied => "notDone",
-        IntentResolution::Repeat => "redo",
+        IntentResolution::NotApplied => "notApplied",
+        IntentResolution::Repeat => "repeat",
     }
 }
 

@@ -176,7 +176,7 @@ fn a_journal_that_was_removed_is_made_anew_with_what_is_open() {
 #[test]
 fn corrupt_state_that_is_in_the_way_forbids_everything_until_it_is_away() {
     let mut place = place(u64::MAX);
-    let stuck = place.dir.path().join("gone").join("memory.json");
+    let stuck = place.dir.path().join("gone").join("state.json");
     place
         .desk
         .blocked(format!("`{}`: it is not as it was written", stuck.display()));

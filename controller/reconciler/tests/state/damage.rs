@@ -11,8 +11,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 pub(crate) type Damage = (String, Box<dyn Fn(&Path)>);
 
 const FILES: [&str; 8] = [
-    "private/memory.json",
-    "private/book.json",
+    "private/state.json",
+    "private/specs.json",
     "private/identity",
     "private/journal.jsonl",
     "private/lock",

@@ -173,7 +173,7 @@ fn specs(seen: &DoctorInputs) -> Value {
         json!({
             "path": seen.settings.specs.join(path),
             "bytes": entry.text.as_ref().map(|text| text.bytes.len()),
-            "standing": entry.state,
+            "state": entry.state,
             "complaints": entry.diagnostics,
             "counts": entry.holds.as_ref().map(|held| shape(&held.desired)),
         })

@@ -77,7 +77,7 @@ impl ActionId {
             ),
             Self::FreeDiskSpace => call(
                 "give back what Argus built and nothing needs, or make room on the engine's disk",
-                "argus reclaim",
+                "argus prune",
                 "argus_preflight_check",
                 &[],
             ),
