@@ -121,7 +121,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
         let stop = stop.clone();
         move || meter.clone().run(stop.clone())
     });
-    let surface = ControllerClient::in_process(
+    let client = ControllerClient::in_process(
         settings.clone(),
         InProcess {
             handle: handle.clone(),
@@ -130,7 +130,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
             metrics,
         },
     );
-    start_http(supervisor, &surface, &settings, &listening, &stop);
+    start_http(supervisor, &client, &settings, &listening, &stop);
     supervisor.spawn_once(
         "about",
         Importance::Useful,
@@ -233,16 +233,16 @@ async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
 /// On the socket in the state directory always, on an address where there is to be one.
 fn start_http(
     supervisor: &Supervisor,
-    surface: &ControllerClient,
+    client: &ControllerClient,
     settings: &Settings,
     listening: &watch::Sender<Option<SocketAddr>>,
     stop: &CancellationToken,
 ) {
-    let path = client::socket(surface.state());
+    let path = client::socket(client.state());
     supervisor.spawn("http-socket", Importance::Useful, {
-        let (surface, stop) = (surface.clone(), stop.clone());
+        let (client, stop) = (client.clone(), stop.clone());
         move || {
-            let app = http::routes(surface.clone(), Guard::Socket, stop.clone());
+            let app = http::routes(client.clone(), Guard::Socket, stop.clone());
             let (path, stop) = (path.clone(), stop.clone());
             async move {
                 if let Err(error) = http::listen::socket(path.clone(), app, stop).await {
@@ -252,7 +252,7 @@ fn start_http(
         }
     });
     let Some(wanted) = settings.listen else { return };
-    let token = match http::token(surface.state()) {
+    let token = match http::token(client.state()) {
         Ok(token) => token,
         Err(error) => {
             tracing::error!(
@@ -263,14 +263,14 @@ fn start_http(
         }
     };
     supervisor.spawn("http", Importance::Useful, {
-        let (surface, stop, listening) = (surface.clone(), stop.clone(), listening.clone());
+        let (client, stop, listening) = (client.clone(), stop.clone(), listening.clone());
         move || {
-            let (surface, stop, token) = (surface.clone(), stop.clone(), token.clone());
+            let (client, stop, token) = (client.clone(), stop.clone(), token.clone());
             let app = {
                 let stop = stop.clone();
                 move |at| {
                     let token = token.clone();
-                    http::routes(surface.clone(), Guard::Address { at, token }, stop.clone())
+                    http::routes(client.clone(), Guard::Address { at, token }, stop.clone())
                 }
             };
             http::listen::address(wanted, app, listening.clone(), stop)
@@ -281,12 +281,12 @@ fn start_http(
 /// Asks the engine who it is, each time it comes within reach.
 async fn ask_about(
     docker: Docker,
-    mut outlooks: watch::Receiver<Arc<Snapshot>>,
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
     answers: watch::Sender<Option<EngineAbout>>,
 ) {
     loop {
-        if outlooks
-            .wait_for(|outlook| outlook.store.reachable())
+        if snapshots
+            .wait_for(|snapshot| snapshot.store.reachable())
             .await
             .is_err()
         {
@@ -296,8 +296,8 @@ async fn ask_about(
             Ok(about) => drop(answers.send_replace(Some(about))),
             Err(error) => tracing::debug!(%error, "engine does not say who it is"),
         }
-        if outlooks
-            .wait_for(|outlook| !outlook.store.reachable())
+        if snapshots
+            .wait_for(|snapshot| !snapshot.store.reachable())
             .await
             .is_err()
         {

@@ -174,7 +174,7 @@ impl ControllerClient {
 
     /// The same for those who may not know that there is no controller: they are told how to start one.
     pub(crate) async fn command(&self, command: Command) -> Result<CommandReply, Failure> {
-        let away = |surface: &Self| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
+        let away = |client: &Self| Ok((!client.is_alive()).then(|| client.how_to_start()));
         if let Some(start) = self.read(away).await? {
             let message = "no controller is running, so nobody can do this";
             return Err(Failure::missing(Reason::NotRunning, message).hint(format!("start it: {start}")));
@@ -223,7 +223,7 @@ impl ControllerClient {
             return call_trace::told(|env| self.calls(env), answer);
         }
         let plain = answer.clone();
-        let told = self.read(move |surface| Ok(call_trace::told(|env| surface.calls(env), answer)));
+        let told = self.read(move |client| Ok(call_trace::told(|env| client.calls(env), answer)));
         told.await.unwrap_or((plain, Vec::new()))
     }
 
@@ -233,7 +233,7 @@ impl ControllerClient {
             return Ok(status);
         }
         let env = env.to_owned();
-        self.read(move |surface| surface.environment(&env)).await
+        self.read(move |client| client.environment(&env)).await
     }
 
     /// The status of an environment that has to be there; it may read files.

@@ -66,10 +66,8 @@ pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
 }
 
 /// Everything that can be asked, for those whom `guard` lets in.
-pub(crate) fn routes(surface: ControllerClient, guard: Guard, stop: CancellationToken) -> Router {
-    let traffic = surface
-        .in_process_parts()
-        .map(|own| own.metrics.traffic().clone());
+pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationToken) -> Router {
+    let traffic = client.in_process_parts().map(|own| own.metrics.traffic().clone());
     Router::new()
         .route(HEALTH, get(health::healthz))
         .route("/readyz", get(health::readyz))
@@ -132,13 +130,10 @@ pub(crate) fn routes(surface: ControllerClient, guard: Guard, stop: Cancellation
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(middleware::from_fn(call_trace::ask))
         .layer(middleware::from_fn_with_state(guard, guard::check))
-        .layer(middleware::from_fn_with_state(surface.clone(), call_trace::tell))
+        .layer(middleware::from_fn_with_state(client.clone(), call_trace::tell))
         .layer(middleware::from_fn_with_state(
             traffic.unwrap_or_default(),
             HttpMetrics::count,
         ))
-        .with_state(AppState {
-            client: surface,
-            stop,
-        })
+        .with_state(AppState { client, stop })
 }

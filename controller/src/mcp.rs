@@ -54,14 +54,14 @@ pub(crate) struct Server {
 
 impl Server {
     /// A server in front of a controller.
-    pub(crate) fn new(surface: ControllerClient) -> Self {
-        Self { client: surface }
+    pub(crate) fn new(client: ControllerClient) -> Self {
+        Self { client }
     }
 }
 
 /// Serves on stdin and stdout until stdin ends.
-pub(crate) async fn stdio(surface: ControllerClient) -> Result<(), Failure> {
-    let served = Server::new(surface).serve(rmcp::transport::stdio()).await;
+pub(crate) async fn stdio(client: ControllerClient) -> Result<(), Failure> {
+    let served = Server::new(client).serve(rmcp::transport::stdio()).await;
     match served {
         Ok(running) => running
             .waiting()

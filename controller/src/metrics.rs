@@ -34,7 +34,7 @@ impl Metrics {
     /// Shows how things are whenever it is asked, and what its meter counts.
     pub(crate) fn new(
         tally: &Tally,
-        outlooks: watch::Receiver<Arc<Snapshot>>,
+        snapshots: watch::Receiver<Arc<Snapshot>>,
         shown: watch::Receiver<Arc<StatusDocuments>>,
     ) -> Self {
         let metrics = Self {
@@ -43,7 +43,7 @@ impl Metrics {
             http: HttpMetrics::default(),
             shown: shown.clone(),
         };
-        for collector in metrics.collectors(tally, Gauges::new(outlooks, shown)) {
+        for collector in metrics.collectors(tally, Gauges::new(snapshots, shown)) {
             let name = collector.desc().first().map(|desc| desc.fq_name.clone());
             let registered = metrics.registry.register(collector);
             registered.unwrap_or_else(|error| unreachable!("figure {name:?}: {error}"));

@@ -25,25 +25,25 @@ pub(crate) fn feed() {
 
 /// Tells when the first list and the first scan are complete, then how the environments are, until the stop.
 pub(crate) async fn report(
-    mut outlooks: watch::Receiver<Arc<Snapshot>>,
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
     mut shown: watch::Receiver<Arc<StatusDocuments>>,
     stop: CancellationToken,
 ) {
     let mut ready = false;
     let mut last = String::new();
     loop {
-        let now = words(&outlooks.borrow_and_update(), &shown.borrow_and_update());
+        let now = words(&snapshots.borrow_and_update(), &shown.borrow_and_update());
         if now != last {
             tell(&[NotifyState::Status(&now)]);
             last = now;
         }
-        if !ready && outlooks.borrow().is_complete() {
+        if !ready && snapshots.borrow().is_complete() {
             tell(&[NotifyState::Ready]);
             ready = true;
         }
         tokio::select! {
             () = stop.cancelled() => break,
-            Ok(()) = outlooks.changed() => {}
+            Ok(()) = snapshots.changed() => {}
             Ok(()) = shown.changed() => {}
             else => break,
         }
@@ -54,9 +54,9 @@ pub(crate) async fn report(
     ]);
 }
 
-fn words(outlook: &Snapshot, shown: &StatusDocuments) -> String {
-    if !outlook.store.reachable() {
-        return match outlook.store.unreachable_reason() {
+fn words(snapshot: &Snapshot, shown: &StatusDocuments) -> String {
+    if !snapshot.store.reachable() {
+        return match snapshot.store.unreachable_reason() {
             "" => "the engine has not answered yet".to_owned(),
             why => format!(
                 "the engine does not answer: {}",

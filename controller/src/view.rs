@@ -69,33 +69,33 @@ impl View {
 }
 
 impl StatusView for View {
-    fn environments(&self, outlook: &Snapshot) -> BTreeSet<EnvName> {
-        let ours = outlook.store.containers().filter_map(|container| {
+    fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
+        let ours = snapshot.store.containers().filter_map(|container| {
             let owner = container.owner()?;
-            (owner.controller == outlook.identity.controller).then_some(owner.environment)
+            (owner.controller == snapshot.identity.controller).then_some(owner.environment)
         });
-        let desired = outlook.specs.environments.keys().cloned();
-        let planned = outlook
+        let desired = snapshot.specs.environments.keys().cloned();
+        let planned = snapshot
             .plans
             .iter()
             .filter(|(_, plan)| !plan.is_settled())
             .map(|(env, _)| env.clone());
         let mut all: BTreeSet<EnvName> = desired.chain(ours).chain(planned).collect();
-        all.retain(|env| !is_down_for_good(outlook, env));
-        all.extend(refused(outlook).filter_map(|(_, entry)| named(entry)));
+        all.retain(|env| !is_down_for_good(snapshot, env));
+        all.extend(refused(snapshot).filter_map(|(_, entry)| named(entry)));
         all
     }
 
-    fn environment(&self, env: &EnvName, outlook: &Snapshot, previous: Option<&str>) -> EnvFiles {
+    fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles {
         // What was said last, whether it could be written or not; else what an earlier run wrote.
         let said = self.shown.borrow().environments.get(env.as_str()).cloned();
         let first = said.is_none();
         let previous = said.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
-        let mut status = status(env, outlook, &self.about, previous.as_ref());
+        let mut status = status(env, snapshot, &self.about, previous.as_ref());
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
-            let accepted = outlook.desired.get(env);
-            let took = |accepted: &Arc<Accepted>| outlook.as_of.since(accepted.accepted_at).as_millis();
+            let accepted = snapshot.desired.get(env);
+            let took = |accepted: &Arc<Accepted>| snapshot.as_of.since(accepted.accepted_at).as_millis();
             let ready = status.phase == Phase::Ready && self.is_first(env, status.revision.as_deref());
             self.journal.record_event(Event::Phase {
                 environment: env.clone(),
@@ -114,7 +114,7 @@ impl StatusView for View {
             ..previous
         });
         let nothing = EnvHistory::default();
-        let memory = outlook.state.environments.get(env).unwrap_or(&nothing);
+        let memory = snapshot.state.environments.get(env).unwrap_or(&nothing);
         for note in events_between(env, before.as_ref(), &status, memory) {
             self.journal.record_event(note);
         }
@@ -135,7 +135,7 @@ impl StatusView for View {
         files
     }
 
-    fn controller(&self, outlook: &Snapshot, previous_text: Option<&str>) -> String {
+    fn controller(&self, snapshot: &Snapshot, previous_text: Option<&str>) -> String {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         let StatusDocuments {
             environments, calls, ..
@@ -145,7 +145,7 @@ impl StatusView for View {
         let previous = Some(said).filter(|_| !first);
         let previous: Option<ControllerStatus> =
             previous.or_else(|| previous_text.and_then(|text| serde_json::from_str(text).ok()));
-        let controller = controller::status(outlook, &environments, &self.about, previous.as_ref());
+        let controller = controller::status(snapshot, &environments, &self.about, previous.as_ref());
         let before = previous.map(|previous| ControllerStatus {
             breaker: previous.breaker.filter(|_| !first),
             ..previous
@@ -165,18 +165,18 @@ impl StatusView for View {
 
 fn status(
     env: &EnvName,
-    outlook: &Snapshot,
+    snapshot: &Snapshot,
     about: &About,
     previous: Option<&EnvironmentStatus>,
 ) -> EnvironmentStatus {
-    let accepted = outlook.desired.get(env);
-    let holder = outlook.specs.file_of(env);
-    let file = holder.or_else(|| refused(outlook).find(|(_, entry)| named(entry).as_ref() == Some(env)));
+    let accepted = snapshot.desired.get(env);
+    let holder = snapshot.specs.file_of(env);
+    let file = holder.or_else(|| refused(snapshot).find(|(_, entry)| named(entry).as_ref() == Some(env)));
     let path = file
         .map(|(path, _)| path.display().to_string())
         .unwrap_or_default();
     let rejected = file.and_then(|(_, entry)| rejection(&path, entry));
-    let rivals = rivals(env, outlook, &path);
+    let rivals = rivals(env, snapshot, &path);
     let rivals: Vec<_> = rivals
         .iter()
         .filter_map(|(path, entry)| rejection(path, entry))
@@ -185,48 +185,48 @@ fn status(
     environment(&StatusInput {
         env,
         accepted: accepted.map(AsRef::as_ref),
-        rejected: rejected.filter(|_| !outlook.overrides.down.contains_key(env)),
+        rejected: rejected.filter(|_| !snapshot.overrides.down.contains_key(env)),
         rivals: &rivals,
         warnings: file.map_or(&[][..], |(_, entry)| &entry.diagnostics),
-        requests: &outlook.overrides.requests,
-        circuits: &outlook.state.breakers,
-        can_roll_back: accepted.is_some_and(|accepted| outlook.overrides.good_before(accepted).is_some()),
-        outages: outlook.store.outages(),
-        specs_gone: outlook.specs.unavailable.as_deref(),
-        engine: engine(outlook, about),
-        observed: outlook.store.of(env).unwrap_or(&nothing_seen),
-        plan: outlook.plans.get(env).map(AsRef::as_ref),
-        health: &outlook.health,
-        state: outlook.state.environments.get(env).unwrap_or(&nothing),
-        refused: &outlook.state.refused,
-        progress: &outlook.progress,
-        preflight: Some(&outlook.preflight),
-        links: &outlook.links,
-        disk_full: outlook.state.disk_full,
+        requests: &snapshot.overrides.requests,
+        breakers: &snapshot.state.breakers,
+        can_roll_back: accepted.is_some_and(|accepted| snapshot.overrides.good_before(accepted).is_some()),
+        outages: snapshot.store.outages(),
+        specs_gone: snapshot.specs.unavailable.as_deref(),
+        engine: engine(snapshot, about),
+        observed: snapshot.store.of(env).unwrap_or(&nothing_seen),
+        plan: snapshot.plans.get(env).map(AsRef::as_ref),
+        health: &snapshot.health,
+        state: snapshot.state.environments.get(env).unwrap_or(&nothing),
+        refused: &snapshot.state.refused,
+        progress: &snapshot.progress,
+        preflight: Some(&snapshot.preflight),
+        links: &snapshot.links,
+        disk_full: snapshot.state.disk_full,
         previous,
-        publish_address: outlook.identity.publish_address,
-        mode: outlook.mode,
-        safe: outlook.problems.safe.as_deref(),
+        publish_address: snapshot.identity.publish_address,
+        mode: snapshot.mode,
+        safe: snapshot.problems.safe.as_deref(),
         state_dir: &about.state,
-        now: outlook.as_of,
+        now: snapshot.as_of,
     })
 }
 
 /// The engine as statuses tell it.
-fn engine<'a>(outlook: &'a Snapshot, about: &'a About) -> EngineView<'a> {
+fn engine<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
     EngineView {
-        reachable: outlook.store.reachable(),
-        synced: outlook.store.synced(),
-        reason: outlook.store.unreachable_reason(),
+        reachable: snapshot.store.reachable(),
+        synced: snapshot.store.synced(),
+        reason: snapshot.store.unreachable_reason(),
         endpoint: &about.endpoint,
-        since: outlook.store.lost_at(),
-        retry: outlook.store.retry(),
+        since: snapshot.store.lost_at(),
+        retry: snapshot.store.retry(),
     }
 }
 
 /// Files that claim to be an environment which the file at `holder` describes.
-fn rivals<'a>(env: &EnvName, outlook: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
-    let all = outlook.specs.files.iter();
+fn rivals<'a>(env: &EnvName, snapshot: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
+    let all = snapshot.specs.files.iter();
     // Few files are at odds with another, and only those are read for their name.
     let at_odds =
         all.filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.holds.is_none());
@@ -237,23 +237,23 @@ fn rivals<'a>(env: &EnvName, outlook: &'a Snapshot, holder: &str) -> Vec<(String
 }
 
 /// Taken down by a person, and nothing of it is left.
-fn is_down_for_good(outlook: &Snapshot, env: &EnvName) -> bool {
-    let settled = outlook.plans.get(env).is_none_or(|plan| plan.is_settled());
+fn is_down_for_good(snapshot: &Snapshot, env: &EnvName) -> bool {
+    let settled = snapshot.plans.get(env).is_none_or(|plan| plan.is_settled());
     // Named volumes stay behind unless the file said otherwise.
-    let gone = outlook
+    let gone = snapshot
         .store
         .of(env)
         .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty());
-    outlook.overrides.down.contains_key(env) && settled && gone
+    snapshot.overrides.down.contains_key(env) && settled && gone
 }
 
 /// Files that hold nothing, for what they say was never accepted.
-fn refused(outlook: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntry)> {
+fn refused(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntry)> {
     let without = |entry: &FileEntry| match entry.state {
         FileState::Rejected | FileState::Conflict { .. } => entry.holds.is_none(),
         FileState::Unread | FileState::Accepted => false,
     };
-    outlook
+    snapshot
         .specs
         .files
         .iter()

@@ -148,7 +148,7 @@ fn a_good_file_is_ok_and_a_bad_one_tells_all_that_is_wrong() {
     assert!(
         value["files"][0]["complaints"]
             .as_array()
-            .is_some_and(|complaints| !complaints.is_empty())
+            .is_some_and(|diagnostics| !diagnostics.is_empty())
     );
 }
 

@@ -446,7 +446,7 @@ fn what_the_status_no_longer_tells_the_memory_may() {
     let mut status = shop();
     status.services[2].last_error = None;
     home.status(&status);
-    let death = FailedRun {
+    let failed_run = FailedRun {
         exit_code: 137,
         oom_killed: true,
         number: 3,
@@ -454,19 +454,19 @@ fn what_the_status_no_longer_tells_the_memory_may() {
         ..FailedRun::of(ContainerId::new("c0ffee").unwrap(), Timestamp(0))
     };
     let service = ServiceHistory {
-        failures: vec![death],
+        failures: vec![failed_run],
         ..ServiceHistory::default()
     };
     let environment = EnvHistory {
         services: [(ServiceName::new("db").unwrap(), service)].into(),
         ..EnvHistory::default()
     };
-    let remembered = PersistedState {
+    let persisted = PersistedState {
         environments: [(EnvName::new("shop").unwrap(), environment)].into(),
         ..PersistedState::default()
     };
     let path = home.dir.path().join("state/private/state.json");
-    std::fs::write(path, serde_json::to_vec(&remembered).unwrap()).unwrap();
+    std::fs::write(path, serde_json::to_vec(&persisted).unwrap()).unwrap();
     let told = home.run(&["evidence", "shop/db"]).out;
     assert!(
         told.contains("Ended:      out of memory (exit code 137)\n")

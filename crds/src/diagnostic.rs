@@ -95,22 +95,22 @@ const WIDEST: usize = 120;
 /// Renders complaints for a person: each with its place, the line it stands in, and what to do.
 ///
 /// Plain text without colour; control characters of the source are not passed on.
-pub fn render(file_name: &str, source: &str, complaints: &[Diagnostic]) -> String {
+pub fn render(file_name: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
     let lines: Vec<&str> = source.lines().collect();
-    let texts: Vec<String> = complaints
+    let texts: Vec<String> = diagnostics
         .iter()
-        .map(|complaint| render_one(file_name, &lines, complaint))
+        .map(|diagnostic| render_one(file_name, &lines, diagnostic))
         .collect();
     texts.join("\n")
 }
 
-fn render_one(file_name: &str, lines: &[&str], complaint: &Diagnostic) -> String {
-    let word = match complaint.severity {
+fn render_one(file_name: &str, lines: &[&str], diagnostic: &Diagnostic) -> String {
+    let word = match diagnostic.severity {
         DiagnosticSeverity::Error => "error",
         DiagnosticSeverity::Warning => "warning",
     };
-    let mut text = format!("{word}: {}\n", complaint.message);
-    match complaint.location {
+    let mut text = format!("{word}: {}\n", diagnostic.message);
+    match diagnostic.location {
         None => writeln_to(&mut text, format_args!(" --> {file_name}")),
         Some(place) => {
             writeln_to(
@@ -122,7 +122,7 @@ fn render_one(file_name: &str, lines: &[&str], complaint: &Diagnostic) -> String
             }
         }
     }
-    if let Some(hint) = &complaint.hint {
+    if let Some(hint) = &diagnostic.hint {
         writeln_to(&mut text, format_args!("hint: {hint}"));
     }
     text

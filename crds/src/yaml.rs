@@ -57,12 +57,12 @@ pub struct ParsedSpec {
 pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     let root = match text_of(bytes).and_then(tree_of) {
         Ok(root) => root,
-        Err(complaint) => {
+        Err(diagnostic) => {
             let source = SourceMap::new(file_name, None);
             return ParsedSpec {
                 spec: None,
                 rest: None,
-                diagnostics: vec![*complaint],
+                diagnostics: vec![*diagnostic],
                 source,
             };
         }
@@ -84,10 +84,10 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
             Err(why) => collector.add(Diagnostic::error("", format!("the file cannot be taken: {why}"))),
         }
     }
-    let complaints = collector.finish();
-    let refused: Vec<&Diagnostic> = complaints
+    let diagnostics = collector.finish();
+    let refused: Vec<&Diagnostic> = diagnostics
         .iter()
-        .filter(|complaint| complaint.is_error())
+        .filter(|diagnostic| diagnostic.is_error())
         .collect();
     let rest = match refused.as_slice() {
         [] => None,
@@ -98,20 +98,20 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     ParsedSpec {
         spec,
         rest,
-        diagnostics: complaints,
+        diagnostics,
         source,
     }
 }
 
 impl ParsedSpec {
     /// Of the complaints about [`Reading::rest`], those that what was left out cannot have caused.
-    pub fn further(&self, complaints: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    pub fn further(&self, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
         let refused: Vec<Option<Location>> = self.diagnostics.iter().map(|c| self.scope(&c.path)).collect();
-        complaints
+        diagnostics
             .into_iter()
-            .filter(|complaint| !refused.contains(&self.scope(&complaint.path)))
+            .filter(|diagnostic| !refused.contains(&self.scope(&diagnostic.path)))
             // Whom it names may be what was left out.
-            .filter(|complaint| !complaint.path.contains("dependsOn"))
+            .filter(|diagnostic| !diagnostic.path.contains("dependsOn"))
             .collect()
     }
 
@@ -152,9 +152,9 @@ fn text_of(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
         let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let line = valid.matches('\n').count() + 1;
         let column = valid.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-        let complaint =
+        let diagnostic =
             Diagnostic::error("", "the file is not UTF-8").hint("save it with the encoding UTF-8");
-        Box::new(complaint.at(Location {
+        Box::new(diagnostic.at(Location {
             line,
             column,
             length: 1,
@@ -185,7 +185,7 @@ fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
     for next in Parser::new_from_str_with_options(text, options) {
         let (event, span) = next.map_err(|error| Box::new(syntax(&lines, &error)))?;
         let place = place_of(&lines, &span);
-        let refuse = |broken: Broken| Box::new(broken.complaint().at(place));
+        let refuse = |broken: Broken| Box::new(broken.diagnostic().at(place));
         if let Some(tag) = event.tag()
             && !tag.is_yaml_core_schema()
             && tag.original() != "!"
@@ -284,8 +284,8 @@ fn syntax(lines: &[&str], error: &ScanError) -> Diagnostic {
     let too_deep = ["nest", "recursion", "depth"]
         .iter()
         .any(|word| info.contains(word));
-    let complaint = if too_deep {
-        Broken::Depth.complaint()
+    let diagnostic = if too_deep {
+        Broken::Depth.diagnostic()
     } else {
         let message = format!("this is not YAML: {}", info.lines().next().unwrap_or_default());
         match lines.get(line - 1).and_then(|text| syntax_hint(text)) {
@@ -293,7 +293,7 @@ fn syntax(lines: &[&str], error: &ScanError) -> Diagnostic {
             None => Diagnostic::error("", message),
         }
     };
-    complaint.at(Location {
+    diagnostic.at(Location {
         line,
         column,
         length: 1,

@@ -15,7 +15,7 @@ fn refused(bytes: &[u8]) -> Diagnostic {
     let began = Instant::now();
     let ParsedSpec {
         spec,
-        diagnostics: mut complaints,
+        diagnostics: mut diagnostics,
         ..
     } = read("e2e.yaml", bytes);
     assert!(
@@ -24,18 +24,18 @@ fn refused(bytes: &[u8]) -> Diagnostic {
         began.elapsed()
     );
     assert!(spec.is_none());
-    assert_eq!(complaints.len(), 1, "{complaints:?}");
-    complaints.remove(0)
+    assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
+    diagnostics.remove(0)
 }
 
 #[test]
 fn a_file_of_ten_mebibytes_is_refused_before_it_is_parsed() {
-    let complaint = refused(&vec![b'['; 10 << 20]);
+    let diagnostic = refused(&vec![b'['; 10 << 20]);
     assert_eq!(
-        complaint.message,
+        diagnostic.message,
         "the file has 10485760 bytes, and the most is 1048576"
     );
-    assert_eq!(complaint.location, None);
+    assert_eq!(diagnostic.location, None);
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn brackets_without_end_are_refused_quickly() {
         "a:\n ".repeat(200_000),
     ];
     for bomb in bombs {
-        let complaint = refused(bomb.as_bytes());
-        assert!(complaint.location.is_some(), "{complaint:?}");
+        let diagnostic = refused(bomb.as_bytes());
+        assert!(diagnostic.location.is_some(), "{diagnostic:?}");
     }
     assert_eq!(
         refused("[".repeat(200_000).as_bytes()).message,
@@ -85,10 +85,10 @@ fn a_billion_laughs_are_refused_quickly() {
 
 #[test]
 fn bytes_that_are_not_utf8_are_shown_their_place() {
-    let complaint = refused(b"project:\n  name: \xc3\xa9\xff\n");
-    assert_eq!(complaint.message, "the file is not UTF-8");
+    let diagnostic = refused(b"project:\n  name: \xc3\xa9\xff\n");
+    assert_eq!(diagnostic.message, "the file is not UTF-8");
     assert_eq!(
-        complaint.location,
+        diagnostic.location,
         Some(Location {
             line: 2,
             column: 10,
@@ -276,7 +276,7 @@ proptest! {
         text.replace_range(start..end, &with);
         let reading = read("e2e.yaml", text.as_bytes());
         prop_assert_eq!(reading.spec.is_none(), reading.diagnostics.iter().any(Diagnostic::is_error));
-        let unplaced = reading.diagnostics.iter().find(|complaint| complaint.message.contains("cannot be taken"));
+        let unplaced = reading.diagnostics.iter().find(|diagnostic| diagnostic.message.contains("cannot be taken"));
         prop_assert!(unplaced.is_none(), "the check missed what the types refuse: {:?}\n{}", unplaced, text);
         argus_crds::render("e2e.yaml", &text, &reading.diagnostics);
     }

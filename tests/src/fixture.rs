@@ -71,7 +71,7 @@ services:
 
 /// Id and start time of each container of an environment, by name: what changes when one is replaced or restarted.
 #[must_use]
-pub fn incarnations(engine: &PrivateEngine, project: &str) -> BTreeMap<String, (String, String)> {
+pub fn container_runs(engine: &PrivateEngine, project: &str) -> BTreeMap<String, (String, String)> {
     let mut found = BTreeMap::new();
     for container in engine.containers_with(&format!("argusai.project={project}")) {
         let id = text(&container["Id"]);

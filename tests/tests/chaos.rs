@@ -5,7 +5,9 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, condition, engine, images, incarnations, proxied, running, shop, singles};
+use argus_tests::fixture::{
+    LIMIT, condition, container_runs, engine, images, proxied, running, shop, singles,
+};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 
@@ -41,7 +43,7 @@ fn a_create_whose_answer_is_lost_is_adopted_and_not_repeated() {
     }
     argus.write_spec("e2e.yaml", &shop("lost", 18310, "one"));
     argus.wait_ready("lost", LIMIT);
-    assert_eq!(incarnations(engine, "lost").len(), 3, "no copy of a service");
+    assert_eq!(container_runs(engine, "lost").len(), 3, "no copy of a service");
     let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=lost"]);
     assert_eq!(networks.lines().count(), 1, "no copy of the network");
 }
@@ -57,7 +59,7 @@ fn a_frozen_engine_is_said_and_outlived() {
     let argus = Controller::start(&engine, options);
     argus.write_spec("e2e.yaml", &shop("frozen", 18320, "one"));
     argus.wait_ready("frozen", LIMIT);
-    let before = incarnations(&engine, "frozen");
+    let before = container_runs(&engine, "frozen");
     engine.freeze();
     argus.wait_status("frozen", LIMIT, "says that the engine does not answer", |now| {
         condition(now, "EngineReachable")["status"] == "False"
@@ -66,7 +68,7 @@ fn a_frozen_engine_is_said_and_outlived() {
     argus.wait_status("frozen", LIMIT, "is Ready again", |now| {
         now["phase"] == "Ready" && condition(now, "EngineReachable")["status"] == "True"
     });
-    assert_eq!(incarnations(&engine, "frozen"), before, "nothing was restarted");
+    assert_eq!(container_runs(&engine, "frozen"), before, "nothing was restarted");
 }
 
 #[test]
@@ -105,7 +107,7 @@ fn fifty_services_become_ready() {
     let ports: Vec<u16> = (18400..18450).collect();
     argus.write_spec("e2e.yaml", &singles("fifty", &ports, ""));
     argus.wait_ready("fifty", 4 * LIMIT);
-    assert_eq!(incarnations(&engine, "fifty").len(), 50);
+    assert_eq!(container_runs(&engine, "fifty").len(), 50);
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn a_file_written_slowly_never_takes_a_service_away() {
     let text = shop("slow", 18340, "one");
     argus.write_spec("e2e.yaml", &text);
     argus.wait_ready("slow", LIMIT);
-    let before = incarnations(engine, "slow");
+    let before = container_runs(engine, "slow");
     // In place, cut between services: each piece is a valid file with fewer services, and stands longer than the quiet time.
     let (db, rest) = text.split_once("\n  api:").expect("three services");
     let (api, web) = rest.split_once("\n  web:").expect("three services");
@@ -146,12 +148,12 @@ fn a_file_written_slowly_never_takes_a_service_away() {
         wait::all_the_while(
             Duration::from_millis(1200),
             "a part of a file removes nothing",
-            || incarnations(engine, "slow") == before,
+            || container_runs(engine, "slow") == before,
         );
     }
     drop(file);
     wait::all_the_while(Duration::from_secs(4), "nor does the whole", || {
-        incarnations(engine, "slow") == before
+        container_runs(engine, "slow") == before
     });
     argus.wait_ready("slow", LIMIT);
 }

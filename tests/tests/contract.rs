@@ -35,7 +35,7 @@ fn block<T>(work: impl Future<Output = T>) -> T {
 
 #[test]
 fn the_engine_in_memory_keeps_the_contract() {
-    for (seed, weather) in [
+    for (seed, faults) in [
         FaultProfile::calm(),
         FaultProfile {
             lag: (0, 200),
@@ -48,13 +48,13 @@ fn the_engine_in_memory_keeps_the_contract() {
     .into_iter()
     .enumerate()
     {
-        let mut engine = Engine::new(u64::try_from(seed).unwrap(), weather);
+        let mut engine = Engine::new(u64::try_from(seed).unwrap(), faults);
         engine.model.has_image(IMAGE);
         let sim = Sim::new(engine, now);
         assert_eq!(
             block(Drive::new(&sim, IMAGE, "contract").through()),
             Ok(()),
-            "{weather:?}"
+            "{faults:?}"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use argus_tests::fixture::{IMAGE, LIMIT, engine, incarnations, running, text};
+use argus_tests::fixture::{IMAGE, LIMIT, container_runs, engine, running, text};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
@@ -128,7 +128,7 @@ impl<'e> Journey<'e> {
 
     /// One container a service, running, and never started twice.
     fn is_whole(&self) -> BTreeMap<String, (String, String)> {
-        let all = incarnations(self.engine, &self.name);
+        let all = container_runs(self.engine, &self.name);
         let names: Vec<_> = all.keys().cloned().collect();
         assert_eq!(names, [format!("{}-db", self.name), format!("{}-web", self.name)]);
         for name in all.keys() {

@@ -159,7 +159,7 @@ impl Hands {
 
 struct Eyes {
     stream: BoxStream<'static, WatchEvent>,
-    world: Store,
+    store: Store,
     seen: Vec<WatchEvent>,
 }
 
@@ -167,7 +167,7 @@ impl Eyes {
     fn open(docker: &Docker) -> Self {
         Self {
             stream: docker.watch(),
-            world: Store::default(),
+            store: Store::default(),
             seen: Vec::new(),
         }
     }
@@ -175,10 +175,10 @@ impl Eyes {
     /// Takes sightings in until the world is as wanted.
     async fn until(&mut self, what: &str, holds: impl Fn(&Store, &[WatchEvent]) -> bool) {
         let waited = tokio::time::timeout(LIMIT, async {
-            while !holds(&self.world, &self.seen) {
-                let sighting = self.stream.next().await.expect("sightings never end");
-                self.seen.push(sighting.clone());
-                self.world.apply(sighting);
+            while !holds(&self.store, &self.seen) {
+                let event = self.stream.next().await.expect("sightings never end");
+                self.seen.push(event.clone());
+                self.store.apply(event);
             }
         });
         let waited = waited.await;
@@ -190,8 +190,8 @@ impl Eyes {
     }
 
     async fn sees(&mut self, id: &ContainerId, what: &str, holds: impl Fn(&Container) -> bool) {
-        self.until(what, |world, _| {
-            world.container(id).is_some_and(|container| holds(container))
+        self.until(what, |store, _| {
+            store.container(id).is_some_and(|container| holds(container))
         })
         .await;
     }
@@ -199,7 +199,7 @@ impl Eyes {
     fn stops(&self) -> usize {
         self.seen
             .iter()
-            .filter(|sighting| matches!(sighting, WatchEvent::Stopped(..)))
+            .filter(|event| matches!(event, WatchEvent::Stopped(..)))
             .count()
     }
 }
@@ -215,20 +215,24 @@ fn every_act_can_be_repeated_and_is_seen() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let hands = Hands(docker.clone());
+        let executor = Hands(docker.clone());
         let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |world, _| world.synced()).await;
+        eyes.until("a complete list", |store, _| store.synced()).await;
 
-        let network = hands.network("life").await;
-        assert_eq!(hands.network("life").await, network, "a repeated create adopts");
+        let network = executor.network("life").await;
+        assert_eq!(
+            executor.network("life").await,
+            network,
+            "a repeated create adopts"
+        );
         let volume = || Action::CreateVolume {
             name: name("argus-life-data"),
             labels: labels("life", None),
         };
-        assert_eq!(hands.act(volume()).await, Ok(Done::Ok));
-        assert_eq!(hands.act(volume()).await, Ok(Done::Ok));
-        eyes.until("network and volume", |world, _| {
-            world.network(&network).is_some() && world.volume("argus-life-data").is_some()
+        assert_eq!(executor.act(volume()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(volume()).await, Ok(Done::Ok));
+        eyes.until("network and volume", |store, _| {
+            store.network(&network).is_some() && store.volume("argus-life-data").is_some()
         })
         .await;
 
@@ -244,14 +248,14 @@ fn every_act_can_be_repeated_and_is_seen() {
                 .into(),
         );
         wanted.bindings = published(18080);
-        let id = hands.container("argus-life-web", wanted.clone()).await;
-        assert_eq!(hands.container("argus-life-web", wanted.clone()).await, id);
+        let id = executor.container("argus-life-web", wanted.clone()).await;
+        assert_eq!(executor.container("argus-life-web", wanted.clone()).await, id);
         eyes.sees(&id, "created", |container| {
             container.state == ContainerState::Created
         })
         .await;
-        assert_eq!(hands.start(&id).await, Ok(Done::Ok));
-        assert_eq!(hands.start(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.start(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.start(&id).await, Ok(Done::Ok));
         eyes.sees(&id, "running on its network under its alias", |container| {
             let attached = container.networks.get("argus-life");
             running(container)
@@ -260,7 +264,7 @@ fn every_act_can_be_repeated_and_is_seen() {
                 })
         })
         .await;
-        let seen = eyes.world.container(&id).expect("seen").clone();
+        let seen = eyes.store.container(&id).expect("seen").clone();
         let facts = seen.inspect.clone().expect("facts");
         let port = |number| HostPort {
             number,
@@ -297,8 +301,8 @@ fn every_act_can_be_repeated_and_is_seen() {
             id: id.clone(),
             to: name("argus-life-web2"),
         };
-        assert_eq!(hands.act(rename()).await, Ok(Done::Ok));
-        assert_eq!(hands.act(rename()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(rename()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(rename()).await, Ok(Done::Ok));
         eyes.sees(&id, "renamed", |container| container.name == "argus-life-web2")
             .await;
 
@@ -306,8 +310,8 @@ fn every_act_can_be_repeated_and_is_seen() {
             network: "argus-life".into(),
             container: "argus-life-web2".into(),
         };
-        assert_eq!(hands.act(disconnect()).await, Ok(Done::Ok));
-        assert_eq!(hands.act(disconnect()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(disconnect()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(disconnect()).await, Ok(Done::Ok));
         eyes.sees(&id, "on no network", |container| container.networks.is_empty())
             .await;
         let connect = || Action::ConnectNetwork {
@@ -315,8 +319,8 @@ fn every_act_can_be_repeated_and_is_seen() {
             container: id.clone(),
             aliases: vec!["web".into()],
         };
-        assert_eq!(hands.act(connect()).await, Ok(Done::Ok));
-        assert_eq!(hands.act(connect()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(connect()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(connect()).await, Ok(Done::Ok));
         eyes.sees(&id, "connected again", |container| {
             container
                 .networks
@@ -331,8 +335,8 @@ fn every_act_can_be_repeated_and_is_seen() {
         })
         .await;
         let unpause = || Action::UnpauseContainer { id: id.clone() };
-        assert_eq!(hands.act(unpause()).await, Ok(Done::Ok));
-        assert_eq!(hands.act(unpause()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(unpause()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(unpause()).await, Ok(Done::Ok));
         eyes.sees(&id, "running again", running).await;
 
         let in_use = Action::RemoveNetwork {
@@ -340,37 +344,37 @@ fn every_act_can_be_repeated_and_is_seen() {
             name: String::new(),
         };
         assert!(matches!(
-            hands.act(in_use.clone()).await,
+            executor.act(in_use.clone()).await,
             Err(ActionError::NetworkInUse(_))
         ));
         let remove_volume = || Action::RemoveVolume {
             name: name("argus-life-data"),
         };
         assert!(matches!(
-            hands.act(remove_volume()).await,
+            executor.act(remove_volume()).await,
             Err(ActionError::Busy(_))
         ));
 
-        assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
-        assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
         eyes.sees(&id, "exited", |container| {
             container.state == ContainerState::Exited && container.inspect.is_some()
         })
         .await;
         assert_eq!(eyes.stops(), 0, "our own stop is not somebody's");
 
-        assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
-        assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
-        assert_eq!(hands.stop(&id).await, Ok(Done::Ok));
-        assert_eq!(hands.start(&id).await, Err(ActionError::Gone));
-        eyes.until("gone", |world, _| world.container(&id).is_none())
+        assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.start(&id).await, Err(ActionError::Gone));
+        eyes.until("gone", |store, _| store.container(&id).is_none())
             .await;
-        assert_eq!(hands.act(in_use.clone()).await, Ok(Done::Ok));
-        assert_eq!(hands.act(in_use).await, Ok(Done::Ok));
-        assert_eq!(hands.act(remove_volume()).await, Ok(Done::Ok));
-        assert_eq!(hands.act(remove_volume()).await, Ok(Done::Ok));
-        eyes.until("nothing is left", |world, _| {
-            world.network(&network).is_none() && world.volume("argus-life-data").is_none()
+        assert_eq!(executor.act(in_use.clone()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(in_use).await, Ok(Done::Ok));
+        assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
+        eyes.until("nothing is left", |store, _| {
+            store.network(&network).is_none() && store.volume("argus-life-data").is_none()
         })
         .await;
         let about = docker.info().await.expect("about");
@@ -388,10 +392,10 @@ fn what_others_do_to_a_container_is_seen() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let hands = Hands(docker.clone());
-        let network = hands.network("others").await;
-        let id = hands.container("argus-others-a", spec("others", "a")).await;
-        hands.start(&id).await.expect("start");
+        let executor = Hands(docker.clone());
+        let network = executor.network("others").await;
+        let id = executor.container("argus-others-a", spec("others", "a")).await;
+        executor.start(&id).await.expect("start");
         let mut eyes = Eyes::open(&docker);
         eyes.sees(&id, "adopted with its facts", running).await;
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
@@ -399,7 +403,7 @@ fn what_others_do_to_a_container_is_seen() {
             container.state == ContainerState::Exited && container.stopped_by_other.is_some()
         })
         .await;
-        hands.start(&id).await.expect("start");
+        executor.start(&id).await.expect("start");
         eyes.sees(&id, "started, and the old stop forgotten", |container| {
             running(container) && container.stopped_by_other.is_none()
         })
@@ -408,15 +412,15 @@ fn what_others_do_to_a_container_is_seen() {
         eyes.sees(&id, "on no network", |container| container.networks.is_empty())
             .await;
         engine.docker_ok(&["rm", "-f", id.as_str()]);
-        eyes.until("gone", |world, _| world.container(&id).is_none())
+        eyes.until("gone", |store, _| store.container(&id).is_none())
             .await;
         engine.docker_ok(&["network", "rm", "argus-others"]);
-        eyes.until("network gone", |world, _| world.network(&network).is_none())
+        eyes.until("network gone", |store, _| store.network(&network).is_none())
             .await;
         // A list that is asked for comes at once, and many wishes make one.
-        let before = eyes.world.last_complete();
+        let before = eyes.store.last_complete();
         (0..100).for_each(|_| docker.request_relist());
-        eyes.until("a list on demand", |world, _| world.last_complete() > before)
+        eyes.until("a list on demand", |store, _| store.last_complete() > before)
             .await;
     });
 }
@@ -427,9 +431,9 @@ fn what_is_not_ours_is_never_touched() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let hands = Hands(docker.clone());
-        let network = hands.network("foreign").await;
-        let ours = hands.container("argus-foreign-a", spec("foreign", "a")).await;
+        let executor = Hands(docker.clone());
+        let network = executor.network("foreign").await;
+        let ours = executor.container("argus-foreign-a", spec("foreign", "a")).await;
         // `docker commit` hands our labels on to whatever is made from the image.
         engine.docker_ok(&["commit", ours.as_str(), "committed:1"]);
         let inherited =
@@ -465,7 +469,7 @@ fn what_is_not_ours_is_never_touched() {
             for act in acts {
                 let verb = act.verb();
                 assert!(
-                    matches!(hands.act(act).await, Err(ActionError::NotOurs(_))),
+                    matches!(executor.act(act).await, Err(ActionError::NotOurs(_))),
                     "{verb}"
                 );
             }
@@ -475,7 +479,7 @@ fn what_is_not_ours_is_never_touched() {
             "true\ntrue"
         );
         // Names that others hold.
-        let taken = hands.create("plain", spec("foreign", "b")).await;
+        let taken = executor.create("plain", spec("foreign", "b")).await;
         let holder = |result: &Result<Done, ActionError>| match result {
             Err(ActionError::NameTaken { holder }) => holder.clone(),
             other => panic!("{other:?}"),
@@ -484,7 +488,7 @@ fn what_is_not_ours_is_never_touched() {
             holder(&taken),
             format!("`plain` ({}): a container that Argus did not make", &plain[..12])
         );
-        let taken = hands.create("argus-foreign-a", spec("other", "a")).await;
+        let taken = executor.create("argus-foreign-a", spec("other", "a")).await;
         assert!(
             holder(&taken).ends_with("environment `foreign`, controller `me`"),
             "{taken:?}"
@@ -494,20 +498,20 @@ fn what_is_not_ours_is_never_touched() {
             name: name("foreign-net"),
             labels: labels("foreign", None),
         };
-        assert!(holder(&hands.act(act).await).contains("did not make"));
+        assert!(holder(&executor.act(act).await).contains("did not make"));
         let act = Action::RemoveNetwork {
             id: NetworkId::new(foreign).expect("an id"),
             name: String::new(),
         };
-        assert!(matches!(hands.act(act).await, Err(ActionError::NotOurs(_))));
+        assert!(matches!(executor.act(act).await, Err(ActionError::NotOurs(_))));
         engine.docker_ok(&["volume", "create", "foreign-vol"]);
         let act = Action::CreateVolume {
             name: name("foreign-vol"),
             labels: labels("foreign", None),
         };
-        assert!(holder(&hands.act(act).await).contains("did not make"));
+        assert!(holder(&executor.act(act).await).contains("did not make"));
         assert!(matches!(
-            hands
+            executor
                 .act(Action::RemoveVolume {
                     name: name("foreign-vol")
                 })
@@ -544,8 +548,8 @@ fn a_refused_port_names_its_owner() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let hands = Hands(docker.clone());
-        hands.network("ports").await;
+        let executor = Hands(docker.clone());
+        executor.network("ports").await;
         let port = |number| HostPort {
             number,
             protocol: Protocol::Tcp,
@@ -558,8 +562,8 @@ fn a_refused_port_names_its_owner() {
             Err(ActionError::PortTaken(refusal)) => *refusal,
             other => panic!("{other:?}"),
         };
-        let mine = hands.container("argus-ports-mine", with(19001)).await;
-        hands.start(&mine).await.expect("start");
+        let mine = executor.container("argus-ports-mine", with(19001)).await;
+        executor.start(&mine).await.expect("start");
         engine.docker_ok(&["run", "-d", "--name", "holder", "-p", "127.0.0.1:19002:80", IMAGE]);
         let listener = Listener::on(engine, 19003);
         let waited = tokio::time::timeout(LIMIT, async {
@@ -569,8 +573,8 @@ fn a_refused_port_names_its_owner() {
         });
         waited.await.expect("the listener comes up");
 
-        let id = hands.container("argus-ports-1", with(19001)).await;
-        let refused = refusal(hands.start(&id).await);
+        let id = executor.container("argus-ports-1", with(19001)).await;
+        let refused = refusal(executor.start(&id).await);
         assert_eq!((refused.port, refused.free_now), (port(19001), false));
         assert_eq!(
             refused.owner,
@@ -585,15 +589,15 @@ fn a_refused_port_names_its_owner() {
                 .all(|number| refused.busy.contains(&port(number)))
         );
 
-        let id = hands.container("argus-ports-2", with(19002)).await;
-        let refused = refusal(hands.start(&id).await);
+        let id = executor.container("argus-ports-2", with(19002)).await;
+        let refused = refusal(executor.start(&id).await);
         assert!(
             matches!(refused.owner, PortOwner::Container { ref name, .. } if name == "holder"),
             "{refused:?}"
         );
 
-        let id = hands.container("argus-ports-3", with(19003)).await;
-        let refused = refusal(hands.start(&id).await);
+        let id = executor.container("argus-ports-3", with(19003)).await;
+        let refused = refusal(executor.start(&id).await);
         let command = "busybox nc -l -p 19003".to_owned();
         assert_eq!(
             refused.owner,
@@ -604,7 +608,7 @@ fn a_refused_port_names_its_owner() {
         );
         drop(listener);
         assert_eq!(
-            hands.start(&id).await,
+            executor.start(&id).await,
             Ok(Done::Ok),
             "the same container starts once the port is free"
         );
@@ -613,7 +617,7 @@ fn a_refused_port_names_its_owner() {
             address: "10.99.99.99".parse().expect("an address"),
             ..published(19004).remove(0)
         };
-        let id = hands
+        let id = executor
             .container(
                 "argus-ports-4",
                 ContainerSpec {
@@ -622,7 +626,7 @@ fn a_refused_port_names_its_owner() {
                 },
             )
             .await;
-        assert!(matches!(hands.start(&id).await, Err(ActionError::Rejected(_))));
+        assert!(matches!(executor.start(&id).await, Err(ActionError::Rejected(_))));
         engine.docker_ok(&["rm", "-f", "holder"]);
     });
 }
@@ -633,14 +637,14 @@ fn refusals_say_what_is_wrong() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let hands = Hands(docker.clone());
-        let network = hands.network("wrong").await;
+        let executor = Hands(docker.clone());
+        let network = executor.network("wrong").await;
         let missing = ContainerSpec {
             image: "nope:1".into(),
             ..spec("wrong", "a")
         };
         assert_eq!(
-            hands.create("argus-wrong-1", missing).await,
+            executor.create("argus-wrong-1", missing).await,
             Err(ActionError::ImageMissing)
         );
         let unbuilt = ContainerSpec {
@@ -648,7 +652,7 @@ fn refusals_say_what_is_wrong() {
             ..spec("wrong", "a")
         };
         assert_eq!(
-            hands.create("argus-wrong-1", unbuilt).await,
+            executor.create("argus-wrong-1", unbuilt).await,
             Err(ActionError::ImageMissing)
         );
         let source = "/nonexistent/argus".to_owned();
@@ -662,7 +666,7 @@ fn refusals_say_what_is_wrong() {
             ..spec("wrong", "a")
         };
         assert!(matches!(
-            hands.create("argus-wrong-1", mounted).await,
+            executor.create("argus-wrong-1", mounted).await,
             Err(ActionError::BadMount(_))
         ));
         let tiny = ContainerSpec {
@@ -670,7 +674,7 @@ fn refusals_say_what_is_wrong() {
             ..spec("wrong", "a")
         };
         assert!(matches!(
-            hands.create("argus-wrong-1", tiny).await,
+            executor.create("argus-wrong-1", tiny).await,
             Err(ActionError::Rejected(_))
         ));
 
@@ -679,8 +683,8 @@ fn refusals_say_what_is_wrong() {
             entrypoint: command(&["/no/such"]),
             ..spec("wrong", "a")
         };
-        let id = hands.container("argus-wrong-2", no_command).await;
-        let came = hands.start(&id).await;
+        let id = executor.container("argus-wrong-2", no_command).await;
+        let came = executor.start(&id).await;
         // With an init the engine starts that, and the init exits with 127.
         let mut eyes = Eyes::open(&docker);
         match came {
@@ -696,15 +700,18 @@ fn refusals_say_what_is_wrong() {
             }
             other => panic!("{other:?}"),
         }
-        let id = hands.container("argus-wrong-3", spec("wrong", "c")).await;
-        let removed = hands
+        let id = executor.container("argus-wrong-3", spec("wrong", "c")).await;
+        let removed = executor
             .act(Action::RemoveNetwork {
                 id: network,
                 name: String::new(),
             })
             .await;
         assert_eq!(removed, Ok(Done::Ok), "only stopped containers are attached");
-        assert!(matches!(hands.start(&id).await, Err(ActionError::NetworkGone(_))));
+        assert!(matches!(
+            executor.start(&id).await,
+            Err(ActionError::NetworkGone(_))
+        ));
         let gone = NetworkId::new("0".repeat(64)).expect("an id");
         let connect = Action::ConnectNetwork {
             network: gone,
@@ -712,17 +719,20 @@ fn refusals_say_what_is_wrong() {
             aliases: vec![],
         };
         assert!(matches!(
-            hands.act(connect).await,
+            executor.act(connect).await,
             Err(ActionError::NetworkGone(_))
         ));
         let pull = Action::PullImage {
             reference: "127.0.0.1:9/none:1".into(),
         };
-        assert!(matches!(hands.act(pull).await, Err(ActionError::PullFailed(_))));
+        assert!(matches!(
+            executor.act(pull).await,
+            Err(ActionError::PullFailed(_))
+        ));
         let pull = Action::PullImage {
             reference: "../containers/x".into(),
         };
-        assert!(matches!(hands.act(pull).await, Err(ActionError::Rejected(_))));
+        assert!(matches!(executor.act(pull).await, Err(ActionError::Rejected(_))));
     });
 }
 
@@ -753,8 +763,8 @@ fn an_image_is_built_from_its_folder() {
     let context = folder.display().to_string();
     block(async {
         let docker = docker(engine);
-        let hands = Hands(docker.clone());
-        hands.network("built").await;
+        let executor = Hands(docker.clone());
+        executor.network("built").await;
         let args = BTreeMap::from([("WHO".to_owned(), "there".to_owned())]);
         let digest = argus_docker::context_digest(&folder, "Dockerfile", &args).expect("a digest");
         let build = Build {
@@ -784,8 +794,8 @@ fn an_image_is_built_from_its_folder() {
             build: digest.as_str().to_owned(),
             ..spec("built", "a")
         };
-        let id = hands.container("argus-built-a", wanted.clone()).await;
-        hands.start(&id).await.expect("start");
+        let id = executor.container("argus-built-a", wanted.clone()).await;
+        executor.start(&id).await.expect("start");
         let command = ["sh", "-c", "cat /hi; ls /app"].map(str::to_owned);
         let result = docker.exec(&id, &command).await.expect("exec");
         assert_eq!(result.output, "hi there\nDockerfile\nkept\n");
@@ -794,7 +804,7 @@ fn an_image_is_built_from_its_folder() {
             ..wanted
         };
         assert_eq!(
-            hands.create("argus-built-b", stale).await,
+            executor.create("argus-built-b", stale).await,
             Err(ActionError::ImageMissing)
         );
 
@@ -808,7 +818,7 @@ fn an_image_is_built_from_its_folder() {
             digest: Hash::new("00").expect("a hash"),
             ..build.clone()
         };
-        match hands.act(Action::BuildImage(failing)).await {
+        match executor.act(Action::BuildImage(failing)).await {
             Err(ActionError::BuildFailed { message, log }) => {
                 assert!(message.contains("non-zero code: 1"), "{message}");
                 assert!(log.contains("before"), "{log}");
@@ -820,7 +830,7 @@ fn an_image_is_built_from_its_folder() {
             ..build
         };
         assert!(matches!(
-            hands.act(Action::BuildImage(nowhere)).await,
+            executor.act(Action::BuildImage(nowhere)).await,
             Err(ActionError::BuildFailed { .. })
         ));
     });
@@ -879,34 +889,34 @@ fn a_container_that_hangs_delays_no_other() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(&engine);
-        let hands = Hands(docker.clone());
-        hands.network("hang").await;
-        let hung = hands.container("argus-hang-a", spec("hang", "a")).await;
-        hands.start(&hung).await.expect("start");
+        let executor = Hands(docker.clone());
+        executor.network("hang").await;
+        let hung = executor.container("argus-hang-a", spec("hang", "a")).await;
+        executor.start(&hung).await.expect("start");
         let mut eyes = Eyes::open(&docker);
         eyes.sees(&hung, "running", running).await;
         let shim = shim_of(&hung);
         signal(&shim, "-STOP");
-        let remove = tokio::time::timeout(Duration::from_secs(1), hands.remove(&hung)).await;
+        let remove = tokio::time::timeout(Duration::from_secs(1), executor.remove(&hung)).await;
         assert!(remove.is_err(), "its removal hangs");
-        let well = hands.container("argus-hang-b", spec("hang", "b")).await;
-        hands.start(&well).await.expect("start");
+        let well = executor.container("argus-hang-b", spec("hang", "b")).await;
+        executor.start(&well).await.expect("start");
         let seen = tokio::time::timeout(Duration::from_secs(2), eyes.sees(&well, "the other", running)).await;
         assert!(seen.is_ok(), "it is seen at once although an inspect hangs");
-        let before = eyes.world.last_complete();
+        let before = eyes.store.last_complete();
         docker.request_relist();
-        let listed = eyes.until("a list", |world, _| world.last_complete() > before);
+        let listed = eyes.until("a list", |store, _| store.last_complete() > before);
         assert!(
             tokio::time::timeout(Duration::from_secs(2), listed).await.is_ok(),
             "lists go on"
         );
         assert!(
-            matches!(hands.remove(&hung).await, Err(ActionError::Busy(_))),
+            matches!(executor.remove(&hung).await, Err(ActionError::Busy(_))),
             "an inspect that hangs is no outage"
         );
-        assert!(eyes.world.reachable());
+        assert!(eyes.store.reachable());
         signal(&shim, "-CONT");
-        eyes.until("gone at last", |world, _| world.container(&hung).is_none())
+        eyes.until("gone at last", |store, _| store.container(&hung).is_none())
             .await;
     });
 }
@@ -917,16 +927,16 @@ fn a_consumer_that_sleeps_catches_up() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(&engine);
-        let hands = Hands(docker.clone());
-        hands.network("storm").await;
+        let executor = Hands(docker.clone());
+        executor.network("storm").await;
         let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |world, _| world.synced()).await;
+        eyes.until("a complete list", |store, _| store.synced()).await;
         let mut ids = Vec::new();
         for n in 0..30 {
-            let id = hands
+            let id = executor
                 .container(&format!("argus-storm-{n}"), spec("storm", "a"))
                 .await;
-            hands
+            executor
                 .act(Action::RenameContainer {
                     id: id.clone(),
                     to: name(&format!("argus-storm-x{n}")),
@@ -935,18 +945,18 @@ fn a_consumer_that_sleeps_catches_up() {
                 .expect("rename");
             ids.push(id);
         }
-        eyes.until("all of them, looked at", |world, _| {
+        eyes.until("all of them, looked at", |store, _| {
             ids.iter().all(|id| {
-                let container = world.container(id);
+                let container = store.container(id);
                 container
                     .is_some_and(|container| container.name.contains("-x") && container.inspect.is_some())
             })
         })
         .await;
         for id in &ids {
-            hands.remove(id).await.expect("remove");
+            executor.remove(id).await.expect("remove");
         }
-        eyes.until("none is left", |world, _| world.containers().count() == 0)
+        eyes.until("none is left", |store, _| store.containers().count() == 0)
             .await;
     });
 }
@@ -961,24 +971,24 @@ fn a_broken_wire_gives_honest_outcomes() {
             Endpoint::parse(&proxy.host()).expect("an endpoint"),
             Arc::new(now),
         );
-        let hands = Hands(docker.clone());
+        let executor = Hands(docker.clone());
         let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |world, _| world.synced()).await;
-        let network = hands.network("wire").await;
+        eyes.until("a complete list", |store, _| store.synced()).await;
+        let network = executor.network("wire").await;
         // The answer is lost, the work is done: the next try adopts what the first one made.
         proxy.inject("POST /containers/create", Fault::CloseAfter, 1);
-        let lost = hands.create("argus-wire-a", spec("wire", "a")).await;
+        let lost = executor.create("argus-wire-a", spec("wire", "a")).await;
         assert!(
             matches!(&lost, Err(error) if error.is_outcome_unknown()),
             "{lost:?}"
         );
-        let id = hands.container("argus-wire-a", spec("wire", "a")).await;
+        let id = executor.container("argus-wire-a", spec("wire", "a")).await;
         proxy.inject("POST /containers/*/start", Fault::CloseAfter, 1);
-        assert!(matches!(hands.start(&id).await, Err(error) if error.is_outcome_unknown()));
-        assert_eq!(hands.start(&id).await, Ok(Done::Ok));
+        assert!(matches!(executor.start(&id).await, Err(error) if error.is_outcome_unknown()));
+        assert_eq!(executor.start(&id).await, Ok(Done::Ok));
         proxy.inject("GET /containers/*/json", Fault::CloseBefore, 1);
         assert!(
-            matches!(hands.remove(&id).await, Err(ActionError::Unreachable(_))),
+            matches!(executor.remove(&id).await, Err(ActionError::Unreachable(_))),
             "nothing was done"
         );
         eyes.sees(&id, "running", running).await;
@@ -994,15 +1004,15 @@ fn a_broken_wire_gives_honest_outcomes() {
             "two lists of three calls at most: {counts:?}"
         );
 
-        let before = eyes.world.last_complete();
+        let before = eyes.store.last_complete();
         assert!(proxy.cut("GET /events") > 0);
-        eyes.until("lost", |world, _| !world.reachable()).await;
-        eyes.until("and back at once", |world, _| {
-            world.reachable() && world.last_complete() > before
+        eyes.until("lost", |store, _| !store.reachable()).await;
+        eyes.until("and back at once", |store, _| {
+            store.reachable() && store.last_complete() > before
         })
         .await;
         proxy.refuse();
-        let refused = hands
+        let refused = executor
             .act(Action::RemoveNetwork {
                 id: network,
                 name: String::new(),
@@ -1012,10 +1022,10 @@ fn a_broken_wire_gives_honest_outcomes() {
             matches!(&refused, Err(error) if matches!(error, ActionError::Unreachable(_)) || error.is_outcome_unknown()),
             "{refused:?}"
         );
-        eyes.until("lost again", |world, _| !world.reachable()).await;
+        eyes.until("lost again", |store, _| !store.reachable()).await;
         proxy.heal();
-        eyes.until("found again", |world, _| world.reachable()).await;
-        assert_eq!(hands.remove(&id).await, Ok(Done::Ok));
+        eyes.until("found again", |store, _| store.reachable()).await;
+        assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
     });
 }
 
@@ -1030,23 +1040,23 @@ fn events_that_stopped_coming_are_noticed() {
             Endpoint::parse(&proxy.host()).expect("an endpoint"),
             Arc::new(now),
         );
-        let hands = Hands(docker.clone());
+        let executor = Hands(docker.clone());
         let mut eyes = Eyes::open(&docker);
-        eyes.until("lists need no events", |world, _| world.synced())
+        eyes.until("lists need no events", |store, _| store.synced())
             .await;
-        hands.network("mute").await;
-        let id = hands.container("argus-mute-a", spec("mute", "a")).await;
-        hands.start(&id).await.expect("start");
+        executor.network("mute").await;
+        let id = executor.container("argus-mute-a", spec("mute", "a")).await;
+        executor.start(&id).await.expect("start");
         eyes.sees(&id, "looked at after the call", running).await;
-        let lists = eyes.world.last_complete();
-        eyes.until("two lists later", |world, _| world.last_complete() > lists + 1)
+        let lists = eyes.store.last_complete();
+        eyes.until("two lists later", |store, _| store.last_complete() > lists + 1)
             .await;
         let deaf = eyes
             .seen
             .iter()
             .filter(|seen| **seen == WatchEvent::StreamStalled);
         assert_eq!(deaf.count(), 1, "said once");
-        assert!(eyes.world.reachable(), "the engine itself was never away");
+        assert!(eyes.store.reachable(), "the engine itself was never away");
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
         let told = eyes.sees(&id, "told by an event", |container| {
             container.stopped_by_other.is_some()
@@ -1067,7 +1077,7 @@ fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
             Arc::new(now),
         );
         let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |world, _| world.synced()).await;
+        eyes.until("a complete list", |store, _| store.synced()).await;
         let found = |seen: &[WatchEvent]| {
             let all = seen.iter();
             all.filter(|one| matches!(one, WatchEvent::Connected(_))).count()
@@ -1075,8 +1085,8 @@ fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
         proxy.inject("GET /containers/json", Fault::Answer(HALF), 1_000_000);
         proxy.cut("GET /events");
         // It may be found once more, until a list is missed.
-        eyes.until("three tries in vain", |world, _| {
-            world.retry().is_some_and(|away| away.attempts >= 3)
+        eyes.until("three tries in vain", |store, _| {
+            store.retry().is_some_and(|away| away.attempts >= 3)
         })
         .await;
         assert!(
@@ -1085,7 +1095,7 @@ fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
             eyes.seen.iter().rev().take(12).collect::<Vec<_>>()
         );
         proxy.heal();
-        eyes.until("found and listed", |world, _| world.reachable() && world.synced())
+        eyes.until("found and listed", |store, _| store.reachable() && store.synced())
             .await;
     });
 }
@@ -1096,19 +1106,22 @@ fn an_engine_that_goes_and_comes_back_is_followed() {
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(&engine);
-        let hands = Hands(docker.clone());
-        hands.network("loss").await;
-        let id = hands.container("argus-loss-a", spec("loss", "a")).await;
-        hands.start(&id).await.expect("start");
+        let executor = Hands(docker.clone());
+        executor.network("loss").await;
+        let id = executor.container("argus-loss-a", spec("loss", "a")).await;
+        executor.start(&id).await.expect("start");
         let mut eyes = Eyes::open(&docker);
         eyes.sees(&id, "running", running).await;
         engine.kill9();
-        eyes.until("lost", |world, _| !world.reachable()).await;
-        assert!(matches!(hands.start(&id).await, Err(ActionError::Unreachable(_))));
-        let before = eyes.world.last_complete();
+        eyes.until("lost", |store, _| !store.reachable()).await;
+        assert!(matches!(
+            executor.start(&id).await,
+            Err(ActionError::Unreachable(_))
+        ));
+        let before = eyes.store.last_complete();
         engine.start_again();
-        eyes.until("found and listed", |world, _| {
-            world.reachable() && world.last_complete() > before
+        eyes.until("found and listed", |store, _| {
+            store.reachable() && store.last_complete() > before
         })
         .await;
         eyes.sees(&id, "killed by the restart", |container| {
@@ -1120,10 +1133,10 @@ fn an_engine_that_goes_and_comes_back_is_followed() {
         // A stop signal takes a moment to reach every thread.
         let frozen = tokio::time::timeout(LIMIT, async { while docker.ping().await.is_ok() {} }).await;
         assert!(frozen.is_ok(), "a ping has a deadline");
-        eyes.until("a frozen engine is lost", |world, _| !world.reachable())
+        eyes.until("a frozen engine is lost", |store, _| !store.reachable())
             .await;
         engine.thaw();
-        eyes.until("found again", |world, _| world.reachable()).await;
+        eyes.until("found again", |store, _| store.reachable()).await;
     });
 }
 
@@ -1134,12 +1147,12 @@ fn an_engine_that_is_not_there_yet_is_waited_for() {
     block(async {
         let docker = docker(&engine);
         let mut eyes = Eyes::open(&docker);
-        eyes.until("lost from the beginning", |world, _| {
-            !world.unreachable_reason().is_empty()
+        eyes.until("lost from the beginning", |store, _| {
+            !store.unreachable_reason().is_empty()
         })
         .await;
         assert!(matches!(docker.info().await, Err(ActionError::Unreachable(_))));
         engine.start_again();
-        eyes.until("found", |world, _| world.synced()).await;
+        eyes.until("found", |store, _| store.synced()).await;
     });
 }

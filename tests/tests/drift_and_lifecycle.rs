@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, engine, incarnations, running, shop, text};
+use argus_tests::fixture::{LIMIT, container_runs, engine, running, shop, text};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ fn what_is_changed_by_hand_is_put_right() {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("byhand", 18600, "one"));
     argus.wait_ready("byhand", LIMIT);
-    let before = incarnations(engine, "byhand");
+    let before = container_runs(engine, "byhand");
 
     engine.docker_ok(&["rename", "byhand-api", "byhand-elsewhere"]);
     argus.wait_until(LIMIT, "the name is put right", || {
@@ -22,7 +22,7 @@ fn what_is_changed_by_hand_is_put_right() {
     });
     argus.wait_ready("byhand", LIMIT);
     assert_eq!(
-        incarnations(engine, "byhand"),
+        container_runs(engine, "byhand"),
         before,
         "a name is put right without a restart"
     );
@@ -33,7 +33,7 @@ fn what_is_changed_by_hand_is_put_right() {
         (running(engine, "byhand-api") && policy == "no").then_some(())
     });
     argus.wait_ready("byhand", LIMIT);
-    let after = incarnations(engine, "byhand");
+    let after = container_runs(engine, "byhand");
     assert_eq!(after["byhand-db"], before["byhand-db"]);
     assert_eq!(after["byhand-web"], before["byhand-web"]);
 
@@ -91,11 +91,12 @@ fn containers_are_confined_as_their_file_says() {
 
     // What somebody makes of it afterwards is put right.
     for limit in ["5000", "-1"] {
-        let before = incarnations(engine, "confined");
+        let before = container_runs(engine, "confined");
         engine.docker_ok(&["update", "--pids-limit", limit, "confined-one"]);
         argus.wait_until(LIMIT, "the limit is put right", || {
             let now = engine.inspect("confined-one")?;
-            (now["HostConfig"]["PidsLimit"] == 64 && incarnations(engine, "confined") != before).then_some(())
+            (now["HostConfig"]["PidsLimit"] == 64 && container_runs(engine, "confined") != before)
+                .then_some(())
         });
         argus.wait_ready("confined", LIMIT);
     }
@@ -111,10 +112,10 @@ fn an_environment_lives_for_the_time_that_its_file_says() {
              command: [\"sleep\", \"3600\"]\n    container: {{ name: brief-one }}\n"
         )
     };
-    let made = || (!incarnations(engine, "brief").is_empty()).then_some(());
+    let made = || (!container_runs(engine, "brief").is_empty()).then_some(());
     let gone = || {
         let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=brief"]);
-        (incarnations(engine, "brief").is_empty() && networks.is_empty()).then_some(())
+        (container_runs(engine, "brief").is_empty() && networks.is_empty()).then_some(())
     };
     argus.write_spec("e2e.yaml", &spec("6s"));
     argus.wait_until(LIMIT, "it is made", made);
@@ -245,7 +246,7 @@ fn a_named_volume_outlives_its_environment_unless_told_otherwise() {
         volume(engine, "dropped-data").is_none().then_some(())
     });
     argus.wait_until(LIMIT, "the other environment is gone too", || {
-        incarnations(engine, "kept").is_empty().then_some(())
+        container_runs(engine, "kept").is_empty().then_some(())
     });
     assert!(volume(engine, "kept-data").is_some(), "data is kept");
     engine.docker_ok(&["volume", "rm", "kept-data"]);

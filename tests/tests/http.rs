@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, engine, incarnations, shop};
+use argus_tests::fixture::{LIMIT, container_runs, engine, shop};
 use argus_tests::http::{self, Answer, Event, Events, exchange};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::json;
@@ -377,7 +377,7 @@ fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
     let house = House::open();
     house.argus.write_spec("e2e.yaml", &shop("told", 18720, "one"));
     house.argus.wait_ready("told", LIMIT);
-    let before = incarnations(engine(), "told");
+    let before = container_runs(engine(), "told");
     let mut events = house.events("?environment=told", None);
     let snapshot = events.hear().unwrap().expect("a snapshot");
     assert_eq!(snapshot.name, "snapshot");
@@ -400,7 +400,7 @@ fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
     let order = ["error", "intent", "restart_attempt", "restart_success"].map(at);
     assert!(order.iter().all(Option::is_some), "{names:?}");
     assert!(order[0] < order[3] && order[2] < order[3], "{names:?}");
-    assert_ne!(incarnations(engine(), "told"), before);
+    assert_ne!(container_runs(engine(), "told"), before);
     // Who heard only the first of it gets the rest, and nothing twice.
     let first = names
         .iter()

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, condition, engine, incarnations};
+use argus_tests::fixture::{LIMIT, condition, container_runs, engine};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
     );
     argus.write_spec("a.e2e.yaml", &many("fulla", 2));
     argus.wait_ready("fulla", LIMIT);
-    let before = incarnations(engine, "fulla");
+    let before = container_runs(engine, "fulla");
     let ballast = state.join("ballast");
     fill(&ballast);
     argus.write_spec("b.e2e.yaml", &many("fullb", 24));
@@ -92,9 +92,9 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
         argus.logs()
     );
     // What was on its way may end; after that nothing changes any more.
-    let (mut made, mut looks) = (incarnations(engine, "fullb"), 0);
+    let (mut made, mut looks) = (container_runs(engine, "fullb"), 0);
     argus.wait_until(LIMIT, "what was begun has ended", || {
-        let now = incarnations(engine, "fullb");
+        let now = container_runs(engine, "fullb");
         looks = if now == made { looks + 1 } else { 0 };
         made = now;
         (looks > 20).then_some(())
@@ -102,7 +102,7 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
     assert!(made.len() < 24, "some were not made");
     engine.docker_ok(&["rm", "-f", "fulla-s1"]);
     wait::all_the_while(Duration::from_secs(5), "nothing is done", || {
-        engine.inspect("fulla-s1").is_none() && incarnations(engine, "fullb") == made
+        engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
     });
     let (resumed, text) = said(&argus, &["resume", "-o", "json"]);
     assert!(!resumed && text.contains("JOURNAL_UNWRITABLE"), "{text}");
@@ -118,14 +118,14 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
         "{whole:#}"
     );
     wait::all_the_while(Duration::from_secs(4), "writable is not enough", || {
-        engine.inspect("fulla-s1").is_none() && incarnations(engine, "fullb") == made
+        engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
     });
     let (resumed, text) = said(&argus, &["resume"]);
     assert!(resumed, "{text}");
     argus.wait_ready("fullb", LIMIT);
     let after = argus.wait_ready("fulla", LIMIT);
     assert_eq!(after["mode"], "Full", "{after:#}");
-    let now = incarnations(engine, "fulla");
+    let now = container_runs(engine, "fulla");
     assert_eq!(now["fulla-s0"], before["fulla-s0"], "what ran was left alone");
     let (again, text) = said(&argus, &["resume"]);
     assert!(!again, "{text}");
@@ -137,7 +137,7 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("a.e2e.yaml", &many("opena", 2));
     argus.wait_ready("opena", LIMIT);
-    let before = incarnations(engine, "opena");
+    let before = container_runs(engine, "opena");
     assert!(incidents(&argus).is_empty(), "a first start is no incident");
     let journal = argus.state.join("private").join("journal.jsonl");
     let count = |kind: &str| {
@@ -156,7 +156,7 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
         argus.kill9();
         argus.start_again();
         argus.wait_ready(&name, LIMIT);
-        made = incarnations(engine, &name);
+        made = container_runs(engine, &name);
         assert_eq!(made.len(), 16);
         let all = incidents(&argus);
         assert_eq!(all.len(), round + 1, "{all:#?}");
@@ -176,7 +176,7 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
         let word = intent["settled"].as_str().unwrap_or_default();
         assert!(["done", "notApplied", "repeat"].contains(&word), "{intent:#}");
     }
-    assert_eq!(incarnations(engine, "opena"), before, "nothing was restarted");
+    assert_eq!(container_runs(engine, "opena"), before, "nothing was restarted");
     assert_eq!(argus.controller_status()["mode"], "Full");
     let log = argus.logs();
     assert!(log.contains("Recovery"), "{log}");
@@ -190,7 +190,7 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
         (argus.controller_status()["mode"] == "Full").then_some(())
     });
     wait::all_the_while(Duration::from_secs(2), "nothing changes", || {
-        incarnations(engine, "opena") == before && made.len() == 16
+        container_runs(engine, "opena") == before && made.len() == 16
     });
     assert_eq!(incidents(&argus).len(), known);
 }
@@ -201,7 +201,7 @@ fn a_state_folder_that_is_removed_ends_the_controller_with_what_happened() {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &many("gone", 1));
     argus.wait_ready("gone", LIMIT);
-    let before = incarnations(engine, "gone");
+    let before = container_runs(engine, "gone");
     // It may write into the folder that is being removed.
     argus.wait_until(LIMIT, "it is removed", || {
         (std::fs::remove_dir_all(&argus.state).is_ok() || !argus.state.exists()).then_some(())
@@ -211,8 +211,8 @@ fn a_state_folder_that_is_removed_ends_the_controller_with_what_happened() {
     let log = argus.logs();
     assert!(log.contains("was removed while the controller ran"), "{log}");
     assert!(log.contains("containers keep running"), "{log}");
-    assert_eq!(incarnations(engine, "gone"), before);
+    assert_eq!(container_runs(engine, "gone"), before);
     argus.start_again();
     argus.wait_ready("gone", LIMIT);
-    assert_eq!(incarnations(engine, "gone"), before, "it is adopted");
+    assert_eq!(container_runs(engine, "gone"), before, "it is adopted");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_tests::fixture::{
-    IMAGE, LIMIT, condition, engine, images, incarnations, page, running, shop, text,
+    IMAGE, LIMIT, condition, container_runs, engine, images, page, running, shop, text,
 };
 use argus_tests::{Controller, Options, PrivateEngine, Proxy, Registry, RunOptions, wait};
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn a_file_becomes_an_environment_that_stays() {
     }
     assert_eq!(page(engine, 18100).as_deref(), Some("hello"));
 
-    let before = incarnations(engine, "stays");
+    let before = container_runs(engine, "stays");
     assert_eq!(before.len(), 3);
     proxy.reset_counts();
     // Longer than the period of the full list.
@@ -50,7 +50,7 @@ fn a_file_becomes_an_environment_that_stays() {
     wait::all_the_while(again, "a restarted controller adopts", || {
         proxy.writes_but_the_lease().is_empty()
     });
-    assert_eq!(incarnations(engine, "stays"), before);
+    assert_eq!(container_runs(engine, "stays"), before);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn what_is_taken_away_behind_its_back_comes_back() {
             all.remove("drift-api");
             all
         };
-        let before = others(incarnations(engine, "drift"));
+        let before = others(container_runs(engine, "drift"));
         engine.docker_ok(action);
         argus.wait_until(LIMIT, &format!("repair of {action:?}"), || {
             let networks = engine.inspect("drift-api")?["NetworkSettings"]["Networks"].clone();
@@ -86,7 +86,7 @@ fn what_is_taken_away_behind_its_back_comes_back() {
         });
         argus.wait_ready("drift", LIMIT);
         assert_eq!(
-            others(incarnations(engine, "drift")),
+            others(container_runs(engine, "drift")),
             before,
             "after {action:?} the others are as they were"
         );
@@ -99,7 +99,7 @@ fn a_file_is_edited_broken_repaired_and_removed() {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "one"));
     let status = argus.wait_ready("edited", LIMIT);
-    let first = incarnations(engine, "edited");
+    let first = container_runs(engine, "edited");
 
     argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "two"));
     argus.wait_until(LIMIT, "the edit is in force", || {
@@ -109,7 +109,7 @@ fn a_file_is_edited_broken_repaired_and_removed() {
     let edited = argus.wait_status("edited", LIMIT, "is Ready again", |now| {
         now["phase"] == "Ready" && now["revision"] != status["revision"]
     });
-    let second = incarnations(engine, "edited");
+    let second = container_runs(engine, "edited");
     assert_ne!(second["edited-web"].0, first["edited-web"].0);
     assert_eq!(second["edited-db"], first["edited-db"]);
     assert_eq!(second["edited-api"], first["edited-api"]);
@@ -126,18 +126,18 @@ fn a_file_is_edited_broken_repaired_and_removed() {
         "the last good revision stays in force"
     );
     wait::all_the_while(Duration::from_secs(4), "a refused file changes nothing", || {
-        incarnations(engine, "edited") == second
+        container_runs(engine, "edited") == second
     });
 
     argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "two"));
     argus.wait_status("edited", LIMIT, "accepts the repair", |now| {
         condition(now, "SpecAccepted")["status"] == "True"
     });
-    assert_eq!(incarnations(engine, "edited"), second);
+    assert_eq!(container_runs(engine, "edited"), second);
 
     argus.remove_spec("shop/e2e.yaml");
     argus.wait_until(LIMIT, "the environment is torn down", || {
-        incarnations(engine, "edited").is_empty().then_some(())
+        container_runs(engine, "edited").is_empty().then_some(())
     });
     argus.wait_until(LIMIT, "its network too", || {
         let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=edited"]);
@@ -233,7 +233,7 @@ fn a_service_costs_its_create_its_start_and_one_read() {
     assert_eq!(made("POST /containers/create"), 3, "{seen:#?}");
     assert_eq!(made("POST /containers/*/start"), 3, "{seen:#?}");
     assert_eq!(made("POST /networks/create"), 1, "{seen:#?}");
-    for (name, (id, _)) in incarnations(engine, "frugal") {
+    for (name, (id, _)) in container_runs(engine, "frugal") {
         let looks = seen
             .iter()
             .filter(|call| call.request == format!("GET /containers/{id}/json"));
@@ -318,13 +318,13 @@ fn a_controller_killed_again_and_again_ends_in_the_same_place() {
     }
     argus.start_again();
     argus.wait_ready("killed", LIMIT);
-    let settled = incarnations(engine, "killed");
+    let settled = container_runs(engine, "killed");
     assert_eq!(settled.len(), 3, "no copy of a service: {settled:?}");
     argus.kill9();
     argus.start_again();
     argus.wait_ready("killed", LIMIT);
     wait::all_the_while(Duration::from_secs(3), "healthy containers are adopted", || {
-        incarnations(engine, "killed") == settled
+        container_runs(engine, "killed") == settled
     });
 }
 
@@ -368,7 +368,7 @@ fn a_second_engine_version_is_the_same_to_us() {
     argus.wait_ready("second", LIMIT);
     argus.remove_spec("e2e.yaml");
     argus.wait_until(LIMIT, "all is gone", || {
-        incarnations(&engine, "second").is_empty().then_some(())
+        container_runs(&engine, "second").is_empty().then_some(())
     });
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, engine, incarnations, shop, text};
+use argus_tests::fixture::{LIMIT, container_runs, engine, shop, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_ki
     let first = Controller::start(engine, soon());
     first.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
     first.wait_ready("twice", LIMIT);
-    let before = incarnations(engine, "twice");
+    let before = container_runs(engine, "twice");
     let second = Controller::start(engine, soon());
     second.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
     let status = second.wait_status("twice", LIMIT, "says who has it", says_held);
@@ -55,19 +55,23 @@ fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_ki
 
     first.kill9();
     second.wait_ready("twice", LIMIT);
-    assert_eq!(incarnations(engine, "twice"), before, "adopted without a restart");
+    assert_eq!(
+        container_runs(engine, "twice"),
+        before,
+        "adopted without a restart"
+    );
 
     // The one that was killed comes back as the second, and has it again when the other stops.
     first.start_again();
     first.wait_status("twice", LIMIT, "says who has it", says_held);
     assert!(second.stop().success());
     first.wait_ready("twice", LIMIT);
-    assert_eq!(incarnations(engine, "twice"), before, "adopted again");
+    assert_eq!(container_runs(engine, "twice"), before, "adopted again");
     // What it adopted is its own: it goes with its file, whoever made it.
     first.remove_spec("e2e.yaml");
     first.wait_until(LIMIT, "it is taken down", || {
         let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argusai-twice-network"]);
-        (incarnations(engine, "twice").is_empty() && networks.is_empty()).then_some(())
+        (container_runs(engine, "twice").is_empty() && networks.is_empty()).then_some(())
     });
 }
 
@@ -80,17 +84,17 @@ fn a_controller_that_slept_finds_that_it_was_taken_over_and_does_nothing() {
     let second = Controller::start(engine, soon());
     second.write_spec("e2e.yaml", &shop("slept", 18710, "two"));
     second.wait_status("slept", LIMIT, "says who has it", says_held);
-    let before = incarnations(engine, "slept");
+    let before = container_runs(engine, "slept");
     first.signal(Signal::STOP);
     // It is there, so that only its silence tells that it is dead; then what differs is replaced.
     second.wait_ready("slept", LIMIT);
-    let after = incarnations(engine, "slept");
+    let after = container_runs(engine, "slept");
     assert_ne!(after["slept-web"], before["slept-web"]);
     assert_eq!(after["slept-db"], before["slept-db"], "what is equal is adopted");
     first.signal(Signal::CONT);
     first.wait_status("slept", LIMIT, "says who has it", says_held);
     wait::all_the_while(Duration::from_secs(12), "nothing is changed", || {
-        incarnations(engine, "slept") == after
+        container_runs(engine, "slept") == after
     });
 }
 

@@ -94,7 +94,10 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
     prometheus.wait_for("argus_time_to_ready_seconds_count", 1.0);
     // The starts that found the port taken, and the one that did not.
     assert!(prometheus.value("argus_actions_total{verb=\"start-container\",result=\"failed\"}") >= Some(1.0));
-    prometheus.wait_for("argus_actions_total{verb=\"start-container\",result=\"done\"}", 1.0);
+    prometheus.wait_for(
+        "argus_actions_total{verb=\"start-container\",result=\"done\"}",
+        1.0,
+    );
     assert!(prometheus.value("argus_action_duration_seconds_count{verb=\"start-container\"}") >= Some(1.0));
     assert!(prometheus.value("argus_probes_total{kind=\"http\",result=\"good\"}") >= Some(1.0));
     drop(holder);
@@ -134,7 +137,10 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
     prometheus.wait_for(&state("closed"), 0.0);
     let opened = "argus_circuit_breaker_transitions_total{scope=\"environment\",state=\"open\"}";
     prometheus.wait_for(opened, 1.0);
-    prometheus.wait_for("argus_waiting{environment=\"tripped\",reason=\"CircuitOpen\"}", 1.0);
+    prometheus.wait_for(
+        "argus_waiting{environment=\"tripped\",reason=\"CircuitOpen\"}",
+        1.0,
+    );
     proxy.heal();
     assert!(argus.cli(&["breaker", "reset", "tripped"]).status.success());
     prometheus.wait_for(&state("closed"), 1.0);

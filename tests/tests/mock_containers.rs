@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use argus_tests::fixture::{IMAGE, LIMIT, engine, incarnations, text};
+use argus_tests::fixture::{IMAGE, LIMIT, container_runs, engine, text};
 use argus_tests::{Controller, PortHolder, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -114,19 +114,19 @@ fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
         "{asked}"
     );
     // Another answer is another file in the same container.
-    let before = incarnations(engine(), "standin");
+    let before = container_runs(engine(), "standin");
     argus.write_spec("e2e.yaml", &shop("standin", 18800, "second"));
     // As a test would: what is Ready answers as the file says.
     let waited = argus.cli(&["wait", "standin"]);
     assert!(waited.status.success(), "{waited:?}");
     let said = ask(18800, "/charges/7").expect("the mock answers");
     assert!(said.contains("second"), "{said}");
-    assert_eq!(incarnations(engine(), "standin"), before);
+    assert_eq!(container_runs(engine(), "standin"), before);
     argus.write_spec("api/catalogue.yaml", &DOCUMENT.replace("Middlemarch", "Emma"));
     wait::until(LIMIT, "the new document answers", || {
         ask(18801, "/books/1").filter(|said| said.contains("Emma"))
     });
-    assert_eq!(incarnations(engine(), "standin"), before);
+    assert_eq!(container_runs(engine(), "standin"), before);
     // A document that is wrong is told with its place, and changes nothing.
     argus.write_spec(
         "api/catalogue.yaml",
@@ -164,7 +164,7 @@ fn a_mock_heals_like_any_container_and_outlives_its_controller() {
     wait::until(LIMIT, "it answers again", || ask(18810, "/charges/2"));
     argus.wait_ready("healer", LIMIT);
     // Without a controller it answers on, and the next one leaves it as it is.
-    let before = incarnations(engine(), "healer");
+    let before = container_runs(engine(), "healer");
     argus.kill9();
     assert!(ask(18810, "/charges/3").is_some());
     argus.start_again();
@@ -172,7 +172,7 @@ fn a_mock_heals_like_any_container_and_outlives_its_controller() {
         ask(18810, "/charges/4").is_some()
     });
     argus.wait_ready("healer", LIMIT);
-    assert_eq!(incarnations(engine(), "healer"), before);
+    assert_eq!(container_runs(engine(), "healer"), before);
 }
 
 #[test]

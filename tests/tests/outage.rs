@@ -7,7 +7,7 @@ mod daemon;
 mod wire;
 
 use argus_tests::Controller;
-use argus_tests::fixture::{LIMIT, engine, incarnations, proxied, running, shop, text};
+use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, running, shop, text};
 use argus_tests::proxy::Fault;
 use serde_json::Value;
 
@@ -97,7 +97,7 @@ fn a_start_that_fails_in_the_middle_opens_the_breaker_and_goes_on_when_it_is_res
         .collect();
     assert_eq!(history, ["open", "halfOpen", "closed"]);
     assert!(error(&ready, "CIRCUIT_OPEN").is_none());
-    assert_eq!(incarnations(engine, "breaker").len(), 3, "no copy of a service");
+    assert_eq!(container_runs(engine, "breaker").len(), 3, "no copy of a service");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn an_engine_that_is_gone_is_said_at_once_and_found_again_without_a_restart() {
     let (proxy, argus) = proxied(engine, "gone");
     argus.write_spec("e2e.yaml", &shop("gone", 18420, "one"));
     argus.wait_ready("gone", LIMIT);
-    let before = incarnations(engine, "gone");
+    let before = container_runs(engine, "gone");
     proxy.refuse();
     argus.wait_until(LIMIT, "the engine's breaker is open", || {
         (argus.controller_status()["breaker"]["state"] == "open").then_some(())
@@ -165,7 +165,7 @@ fn an_engine_that_is_gone_is_said_at_once_and_found_again_without_a_restart() {
     argus.wait_status("gone", LIMIT, "is fresh and Ready again", |now| {
         now["phase"] == "Ready" && now["stale"] != true
     });
-    assert_eq!(incarnations(engine, "gone"), before, "nothing was restarted");
+    assert_eq!(container_runs(engine, "gone"), before, "nothing was restarted");
     engine.docker_ok(&["rm", "-f", "gone-api"]);
     argus.wait_until(LIMIT, "work goes on", || {
         running(engine, "gone-api").then_some(())
@@ -178,7 +178,7 @@ fn an_engine_that_hangs_is_named_and_outlived() {
     let (proxy, argus) = proxied(engine, "hang");
     argus.write_spec("e2e.yaml", &shop("hang", 18430, "one"));
     argus.wait_ready("hang", LIMIT);
-    let before = incarnations(engine, "hang");
+    let before = container_runs(engine, "hang");
     proxy.hang();
     argus.wait_until(LIMIT, "the engine's breaker is open", || {
         (argus.controller_status()["breaker"]["state"] == "open").then_some(())
@@ -193,5 +193,5 @@ fn an_engine_that_hangs_is_named_and_outlived() {
     argus.wait_status("hang", LIMIT, "is fresh and Ready again", |now| {
         now["phase"] == "Ready" && now["stale"] != true
     });
-    assert_eq!(incarnations(engine, "hang"), before, "nothing was restarted");
+    assert_eq!(container_runs(engine, "hang"), before, "nothing was restarted");
 }

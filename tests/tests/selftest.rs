@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use argus_tests::fixture::{LIMIT, images, incarnations, running, shop};
+use argus_tests::fixture::{LIMIT, container_runs, images, running, shop};
 use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -111,7 +111,7 @@ fn all_is_recovered_from_and_the_engine_is_as_it_was() {
     ];
     engine.docker_ok(&taken);
     let foreign = engine.inspect("foreign").expect("it runs");
-    let before = incarnations(&engine, "mine");
+    let before = container_runs(&engine, "mine");
     let run = Run::new(&engine, "st");
     let inventory = run.inventory();
     let output = run.command(&["-o", "json"]).output().expect("argus runs");
@@ -134,7 +134,7 @@ fn all_is_recovered_from_and_the_engine_is_as_it_was() {
     );
     assert_eq!(run.inventory(), inventory, "nothing is left and nothing is gone");
     assert!(run.is_tidy(), "no file is left");
-    assert_eq!(incarnations(&engine, "mine"), before, "others were left alone");
+    assert_eq!(container_runs(&engine, "mine"), before, "others were left alone");
     let now = engine.inspect("foreign").expect("it runs on");
     assert_eq!((&now["Id"], &now["State"]), (&foreign["Id"], &foreign["State"]));
     let leases = engine.docker_ok(&["volume", "ls", "-q", "--filter", "label=argusai.lease"]);

@@ -69,7 +69,7 @@ impl<'a, B: Backend> Drive<'a, B> {
             return Err(breach("a network is created", &first));
         };
         is("a repeated network is adopted", &self.act(&create).await, &first)?;
-        eyes.see("the network", |world| world.network(id).is_some())
+        eyes.see("the network", |store| store.network(id).is_some())
             .await?;
         let foreign = Action::CreateNetwork {
             name: self.network()?,
@@ -201,7 +201,7 @@ impl<'a, B: Backend> Drive<'a, B> {
     /// Created twice, removed twice.
     async fn volumes(&self, eyes: &mut Observer) -> Result<(), Violation> {
         let name = self.name("data")?;
-        let seen = |world: &Store| world.volume(name.as_str()).is_some();
+        let seen = |store: &Store| store.volume(name.as_str()).is_some();
         self.twice(
             "a volume",
             &Action::CreateVolume {
@@ -224,7 +224,7 @@ impl<'a, B: Backend> Drive<'a, B> {
         )?;
         self.twice("its removal", &Action::RemoveVolume { name: name.clone() })
             .await?;
-        eyes.see("no volume", |world| !seen(world)).await
+        eyes.see("no volume", |store| !seen(store)).await
     }
 
     /// What is not there cannot be started, and need not be stopped or removed.
@@ -287,7 +287,7 @@ impl<'a, B: Backend> Drive<'a, B> {
             },
         )
         .await?;
-        eyes.see("no container", |world| world.container(id).is_none())
+        eyes.see("no container", |store| store.container(id).is_none())
             .await?;
         self.twice(
             "the network's removal",
@@ -297,19 +297,19 @@ impl<'a, B: Backend> Drive<'a, B> {
             },
         )
         .await?;
-        eyes.see("no network", |world| world.network(network).is_none())
+        eyes.see("no network", |store| store.network(network).is_none())
             .await?;
-        let before = eyes.world.last_complete();
+        let before = eyes.store.last_complete();
         self.backend.request_relist();
-        eyes.see("a list that was asked for", |world| {
-            world.last_complete() > before
+        eyes.see("a list that was asked for", |store| {
+            store.last_complete() > before
         })
         .await?;
         let nothing = eyes
-            .world
+            .store
             .containers()
             .all(|container| !container.name.starts_with(&self.environment));
-        holds("nothing is left", &eyes.world, nothing)
+        holds("nothing is left", &eyes.store, nothing)
     }
 
     async fn act(&self, act: &Action) -> Result<Done, ActionError> {

@@ -52,7 +52,7 @@ pub trait Backend: Send + Sync + 'static {
     fn check_links(
         &self,
         source: &ContainerId,
-        aims: &[Target],
+        targets: &[Target],
     ) -> impl Future<Output = Result<Vec<TargetResult>, ActionError>> + Send;
 
     /// The leases of all controllers on the engine, each with its age by the engine's clock.

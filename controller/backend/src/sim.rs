@@ -105,8 +105,8 @@ impl Engine {
     }
 
     /// The weather changes.
-    pub fn set_faults(&mut self, weather: FaultProfile) {
-        self.faults = weather;
+    pub fn set_faults(&mut self, faults: FaultProfile) {
+        self.faults = faults;
     }
 
     /// Somebody begins to look: what was under way to an earlier observer is lost.

@@ -40,25 +40,27 @@ pub enum FailureKind {
 ///
 /// Memory is blamed with evidence only: the engine's flag, or an event of the kernel in this run. An exit code of 0 is
 /// no death of memory, whatever became of a child.
-pub fn kind(death: &FailedRun) -> FailureKind {
-    match death.cause {
+pub fn kind(failed_run: &FailedRun) -> FailureKind {
+    match failed_run.cause {
         FailureCause::Unhealthy => FailureKind::Unhealthy,
-        FailureCause::Exited if (death.oom_killed || death.oom_event) && death.exit_code != 0 => {
+        FailureCause::Exited
+            if (failed_run.oom_killed || failed_run.oom_event) && failed_run.exit_code != 0 =>
+        {
             FailureKind::OutOfMemory
         }
-        FailureCause::Exited if matches!(death.exit_code, 126 | 127) => FailureKind::NotRunnable,
-        FailureCause::Exited if signal(death.exit_code).is_some() => FailureKind::Signal,
+        FailureCause::Exited if matches!(failed_run.exit_code, 126 | 127) => FailureKind::NotRunnable,
+        FailureCause::Exited if signal(failed_run.exit_code).is_some() => FailureKind::Signal,
         FailureCause::Exited => FailureKind::Exit,
     }
 }
 
 /// It looks like a want of memory, and nothing proves it: killed without a word, with its peak at the limit.
-pub fn oom_suspected(death: &FailedRun) -> bool {
-    let at_limit = match (death.memory_limit, death.peak()) {
+pub fn oom_suspected(failed_run: &FailedRun) -> bool {
+    let at_limit = match (failed_run.memory_limit, failed_run.peak()) {
         (Some(limit), Some(peak)) => peak >= limit,
         (Some(_) | None, _) => false,
     };
-    death.exit_code == 137 && at_limit && kind(death) != FailureKind::OutOfMemory
+    failed_run.exit_code == 137 && at_limit && kind(failed_run) != FailureKind::OutOfMemory
 }
 
 /// The signal behind an exit code above 128.
@@ -106,10 +108,10 @@ pub enum Ran {
 
 /// The fingerprint of a failure; `None` where it said nothing, because silence does not show that it is the same again,
 /// and where it ran for ten minutes, because that is progress.
-pub fn fingerprint(death: &FailedRun) -> Option<Fingerprint> {
-    let last = death.evidence.as_ref()?.stderr.last()?;
+pub fn fingerprint(failed_run: &FailedRun) -> Option<Fingerprint> {
+    let last = failed_run.evidence.as_ref()?.stderr.last()?;
     let line = normalised(last);
-    let ran = death.ran_for();
+    let ran = failed_run.ran_for();
     let ran = if ran < Duration::from_secs(10) {
         Ran::Seconds
     } else if ran < Duration::from_secs(60) {
@@ -120,15 +122,15 @@ pub fn fingerprint(death: &FailedRun) -> Option<Fingerprint> {
         return None;
     };
     (!line.is_empty()).then_some(Fingerprint {
-        exit_code: death.exit_code,
+        exit_code: failed_run.exit_code,
         line,
         ran,
     })
 }
 
 /// How often in a row the last of these failed in the same way.
-pub fn repetitions<'a>(deaths: impl DoubleEndedIterator<Item = &'a FailedRun>) -> usize {
-    let mut newest_first = deaths.rev().map(fingerprint);
+pub fn repetitions<'a>(failures: impl DoubleEndedIterator<Item = &'a FailedRun>) -> usize {
+    let mut newest_first = failures.rev().map(fingerprint);
     let Some(last) = newest_first.next().flatten() else {
         return 0;
     };
@@ -169,7 +171,7 @@ mod tests {
     use crate::outcome::Evidence;
     use crate::time::Timestamp;
 
-    fn death(exit_code: i64, last_line: &str) -> FailedRun {
+    fn failed_run(exit_code: i64, last_line: &str) -> FailedRun {
         FailedRun {
             exit_code,
             evidence: Some(Evidence {
@@ -182,12 +184,12 @@ mod tests {
 
     #[test]
     fn the_kind_follows_from_the_evidence() {
-        let plain = |exit_code| death(exit_code, "");
+        let plain = |exit_code| failed_run(exit_code, "");
         let flagged = |exit_code| FailedRun {
             oom_killed: true,
             ..plain(exit_code)
         };
-        for (death, expected) in [
+        for (failed_run, expected) in [
             (plain(1), FailureKind::Exit),
             (plain(0), FailureKind::Exit),
             (plain(255), FailureKind::Exit),
@@ -214,7 +216,7 @@ mod tests {
                 FailureKind::Unhealthy,
             ),
         ] {
-            assert_eq!(kind(&death), expected, "{death:?}");
+            assert_eq!(kind(&failed_run), expected, "{failed_run:?}");
         }
     }
 
@@ -226,11 +228,11 @@ mod tests {
                 memory_peak: Some(peak),
                 ..Evidence::default()
             }),
-            ..death(137, "")
+            ..failed_run(137, "")
         };
         assert!(oom_suspected(&peaked(100)));
         assert!(!oom_suspected(&peaked(99)));
-        assert!(!oom_suspected(&death(137, "")));
+        assert!(!oom_suspected(&failed_run(137, "")));
         assert!(!oom_suspected(&FailedRun {
             oom_killed: true,
             ..peaked(100)
@@ -249,7 +251,7 @@ mod tests {
 
     #[test]
     fn only_the_same_failure_in_a_row_counts() {
-        let row = |lines: &[&str]| lines.iter().map(|line| death(1, line)).collect::<Vec<_>>();
+        let row = |lines: &[&str]| lines.iter().map(|line| failed_run(1, line)).collect::<Vec<_>>();
         for (lines, expected) in [
             (&["a", "a", "a"][..], 3),
             (&["a", "b", "a"], 1),

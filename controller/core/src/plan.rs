@@ -273,8 +273,8 @@ impl PlanInput<'_> {
     /// Whether engine and disk are such that something new may be made. What is there may always be worked on.
     fn check_preflight(&self, desired: &Desired) -> Result<(), WaitingOn> {
         let first = self.observed.containers.is_empty();
-        self.preflight.map_or(Ok(()), |survey| {
-            survey.check_creation(&desired.preflight, first, self.state.disk_full, self.now)
+        self.preflight.map_or(Ok(()), |preflight| {
+            preflight.check_creation(&desired.preflight, first, self.state.disk_full, self.now)
         })
     }
 

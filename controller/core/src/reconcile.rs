@@ -109,9 +109,9 @@ struct Cached {
 
 impl Planner {
     /// A brain that remembers.
-    pub fn new(site: ControllerIdentity, memory: PlannerState) -> Self {
+    pub fn new(identity: ControllerIdentity, memory: PlannerState) -> Self {
         Self {
-            identity: site,
+            identity,
             deadlines: Deadlines::default(),
             state: memory,
             cache: BTreeMap::new(),
@@ -206,7 +206,7 @@ impl Planner {
                 turn.plans.insert(env, cached.plan.clone());
             }
         }
-        let circuits = self.wake_for_breakers(turn.actions.is_empty(), inputs.now);
+        let breakers = self.wake_for_breakers(turn.actions.is_empty(), inputs.now);
         let expected = self
             .state
             .expectations
@@ -214,7 +214,7 @@ impl Planner {
             .map(|expected| expected.until)
             .min();
         let leases = inputs.leases.next_change(inputs.now);
-        turn.wake_at = [turn.wake_at, expected, circuits, leases]
+        turn.wake_at = [turn.wake_at, expected, breakers, leases]
             .into_iter()
             .flatten()
             .min();
@@ -226,11 +226,11 @@ impl Planner {
         &mut self,
         step: &Step,
         outcome: &Result<Done, ActionError>,
-        world: &Store,
+        store: &Store,
         now: Timestamp,
     ) {
         self.disk_full |= matches!(outcome, Err(ActionError::DiskFull(_)));
-        self.state.on_finished(step, outcome, &self.deadlines, world, now);
+        self.state.on_finished(step, outcome, &self.deadlines, store, now);
         self.invalidate(&step.subject);
     }
 

@@ -123,11 +123,11 @@ impl Secrets {
 
     /// A complaint in whose words they are blacked out.
     #[must_use]
-    pub fn redacted_diagnostic(&self, complaint: Diagnostic) -> Diagnostic {
+    pub fn redacted_diagnostic(&self, diagnostic: Diagnostic) -> Diagnostic {
         Diagnostic {
-            message: self.redacted(&complaint.message),
-            hint: complaint.hint.map(|hint| self.redacted(&hint)),
-            ..complaint
+            message: self.redacted(&diagnostic.message),
+            hint: diagnostic.hint.map(|hint| self.redacted(&hint)),
+            ..diagnostic
         }
     }
 

@@ -63,7 +63,7 @@ pub struct StatusInput<'a> {
     /// The engine as last seen.
     pub engine: EngineView<'a>,
     /// The breakers.
-    pub circuits: &'a BreakerRegistry,
+    pub breakers: &'a BreakerRegistry,
     /// Recent times without an engine.
     pub outages: &'a [Outage],
     /// What of the environment is there.
@@ -168,8 +168,8 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
         holds: users::holds(input),
         restarts_during_run: restarts_during_run(input),
         mode: input.mode,
-        breaker: error::breaker::of_environment(input.circuits, input.env),
-        stale: !input.engine.synced || !input.circuits.engine().is_closed(),
+        breaker: error::breaker::of_environment(input.breakers, input.env),
+        stale: !input.engine.synced || !input.breakers.engine().is_closed(),
         ..EnvironmentStatus::default()
     };
     redact::status(input, &mut status);

@@ -183,35 +183,37 @@ mod tests {
 
     #[test]
     fn a_hold_covers_what_it_names_until_it_is_over() {
-        let mut orders = UserRequests::default();
-        orders.hold_back(hold(Some("web"), Some(100)));
-        let held = |orders: &UserRequests, name: &str, at: i64| {
-            orders.hold(&env("shop"), &service(name), Timestamp(at)).is_some()
+        let mut requests = UserRequests::default();
+        requests.hold_back(hold(Some("web"), Some(100)));
+        let held = |requests: &UserRequests, name: &str, at: i64| {
+            requests
+                .hold(&env("shop"), &service(name), Timestamp(at))
+                .is_some()
         };
-        assert!(held(&orders, "web", 99) && !held(&orders, "web", 100) && !held(&orders, "db", 1));
-        orders.hold_back(hold(None, None));
-        assert!(held(&orders, "db", 1_000_000));
+        assert!(held(&requests, "web", 99) && !held(&requests, "web", 100) && !held(&requests, "db", 1));
+        requests.hold_back(hold(None, None));
+        assert!(held(&requests, "db", 1_000_000));
         assert!(
-            orders
+            requests
                 .hold(&env("other"), &service("web"), Timestamp(1))
                 .is_none()
         );
-        assert!(orders.resume(&env("shop"), None));
-        assert_eq!(orders, UserRequests::default());
-        assert!(!orders.resume(&env("shop"), None));
+        assert!(requests.resume(&env("shop"), None));
+        assert_eq!(requests, UserRequests::default());
+        assert!(!requests.resume(&env("shop"), None));
     }
 
     #[test]
     fn what_was_kept_before_there_were_holders_is_still_read() {
         let kept = r#"{"holds":[{"environment":"shop","service":null,"since":0,"until":null,"reason":"look"}],
             "leases":[{"environment":"shop","case":"a","since":0,"until":10}]}"#;
-        let orders: UserRequests = serde_json::from_str(kept).unwrap();
+        let requests: UserRequests = serde_json::from_str(kept).unwrap();
         assert_eq!(
-            (&orders.holds[0].holder, &orders.leases[0].purpose),
+            (&requests.holds[0].holder, &requests.leases[0].purpose),
             (&None, &None)
         );
-        let again: UserRequests = serde_json::from_str(&serde_json::to_string(&orders).unwrap()).unwrap();
-        assert_eq!(orders, again);
+        let again: UserRequests = serde_json::from_str(&serde_json::to_string(&requests).unwrap()).unwrap();
+        assert_eq!(requests, again);
     }
 
     #[test]
@@ -224,25 +226,25 @@ mod tests {
             holder: None,
             purpose: None,
         };
-        let mut orders = UserRequests::default();
-        orders.begin(lease("a", 10));
-        orders.begin(lease("b", 20));
-        orders.begin(lease("a", 15));
-        assert_eq!(orders.leases.len(), 2, "begun anew, not twice");
-        let current = |orders: &UserRequests, at| {
-            orders
+        let mut requests = UserRequests::default();
+        requests.begin(lease("a", 10));
+        requests.begin(lease("b", 20));
+        requests.begin(lease("a", 15));
+        assert_eq!(requests.leases.len(), 2, "begun anew, not twice");
+        let current = |requests: &UserRequests, at| {
+            requests
                 .lease(&env("shop"), Timestamp(at))
                 .map(|lease| lease.case.clone())
         };
-        assert_eq!(current(&orders, 5).as_deref(), Some("b"));
-        assert_eq!(orders.next_end(Timestamp(5)), Some(Timestamp(15)));
-        assert!(orders.end(&env("shop"), "b").is_some() && orders.end(&env("shop"), "b").is_none());
-        assert_eq!(current(&orders, 14).as_deref(), Some("a"));
-        assert_eq!(current(&orders, 15), None);
-        orders.expire(Timestamp(15));
-        assert_eq!(orders.leases.len(), 1, "it can still be ended");
-        assert_eq!(orders.next_end(Timestamp(15)), None);
-        orders.expire(Timestamp(15) + EXPIRED_LIMIT);
-        assert_eq!(orders, UserRequests::default());
+        assert_eq!(current(&requests, 5).as_deref(), Some("b"));
+        assert_eq!(requests.next_end(Timestamp(5)), Some(Timestamp(15)));
+        assert!(requests.end(&env("shop"), "b").is_some() && requests.end(&env("shop"), "b").is_none());
+        assert_eq!(current(&requests, 14).as_deref(), Some("a"));
+        assert_eq!(current(&requests, 15), None);
+        requests.expire(Timestamp(15));
+        assert_eq!(requests.leases.len(), 1, "it can still be ended");
+        assert_eq!(requests.next_end(Timestamp(15)), None);
+        requests.expire(Timestamp(15) + EXPIRED_LIMIT);
+        assert_eq!(requests, UserRequests::default());
     }
 }

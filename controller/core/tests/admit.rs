@@ -15,7 +15,7 @@ use argus_core::reconcile::ControllerIdentity;
 use argus_core::time::Timestamp;
 use argus_crds::yaml;
 
-fn site() -> SpecContext {
+fn context() -> SpecContext {
     SpecContext {
         directory: "/specs".to_owned(),
         now: Timestamp(1_700_000_000_000),
@@ -23,18 +23,18 @@ fn site() -> SpecContext {
     }
 }
 
-fn admission(text: &str, site: &SpecContext) -> Admission {
+fn admission(text: &str, context: &SpecContext) -> Admission {
     let reading = yaml::read("e2e.yaml", text.as_bytes());
     admit(
         &reading
             .spec
             .unwrap_or_else(|| panic!("{:#?}", reading.diagnostics)),
-        site,
+        context,
     )
 }
 
-fn desired(text: &str, site: &SpecContext) -> Desired {
-    let admission = admission(text, site);
+fn desired(text: &str, context: &SpecContext) -> Desired {
+    let admission = admission(text, context);
     admission
         .desired
         .unwrap_or_else(|| panic!("{:#?}", admission.diagnostics))
@@ -56,7 +56,7 @@ services:
 fn a_bare_file_gets_the_defaults_of_the_format() {
     let desired = desired(
         "project: {name: My Shop}\nservice: {image: demo, container: {name: app}}",
-        &site(),
+        &context(),
     );
     assert_eq!(desired.env.as_str(), "my-shop");
     assert_eq!(desired.network.as_str(), "argusai-my-shop-network");
@@ -99,7 +99,10 @@ services:
     image: demo:1
 project: {name: shop}
 "#;
-    assert_eq!(desired(TWO, &site()).revision, desired(other, &site()).revision);
+    assert_eq!(
+        desired(TWO, &context()).revision,
+        desired(other, &context()).revision
+    );
 }
 
 #[test]
@@ -107,17 +110,20 @@ fn the_short_and_the_long_form_of_one_service_are_the_same_revision() {
     let short = "project: {name: shop}\nservice: {image: demo, container: {name: app}}";
     let list = "project: {name: shop}\nservices: [{name: app, image: demo, container: {name: app}}]";
     let map = "project: {name: shop}\nservices: {app: {image: demo, container: {name: app}}}";
-    let revision = desired(short, &site()).revision;
+    let revision = desired(short, &context()).revision;
     assert_eq!(
-        [desired(list, &site()).revision, desired(map, &site()).revision],
+        [
+            desired(list, &context()).revision,
+            desired(map, &context()).revision
+        ],
         [revision.clone(), revision]
     );
 }
 
 #[test]
 fn one_variable_changes_its_own_service_and_the_revision_only() {
-    let before = desired(TWO, &site());
-    let after = desired(&TWO.replace("A: \"1\"", "A: \"2\""), &site());
+    let before = desired(TWO, &context());
+    let after = desired(&TWO.replace("A: \"1\"", "A: \"2\""), &context());
     assert_ne!(before.revision, after.revision);
     let changed: Vec<_> = before
         .services
@@ -139,11 +145,11 @@ fn one_variable_changes_its_own_service_and_the_revision_only() {
 
 #[test]
 fn what_the_site_gives_changes_what_names_it_and_nothing_else() {
-    let base = site();
+    let base = context();
     let changed = |change: &dyn Fn(&mut SpecContext)| {
-        let mut site = base.clone();
-        change(&mut site);
-        let (before, after) = (desired(TWO, &base), desired(TWO, &site));
+        let mut context = base.clone();
+        change(&mut context);
+        let (before, after) = (desired(TWO, &base), desired(TWO, &context));
         let differing = before
             .services
             .values()
@@ -152,42 +158,45 @@ fn what_the_site_gives_changes_what_names_it_and_nothing_else() {
         assert_eq!(names.is_empty(), before.revision == after.revision);
         names.join(" ")
     };
-    assert_eq!(changed(&|site| site.uuid = "u".to_owned()), "db");
+    assert_eq!(changed(&|context| context.uuid = "u".to_owned()), "db");
     assert_eq!(
-        changed(&|site| drop(site.env_vars.insert("X".to_owned(), "x".to_owned()))),
+        changed(&|context| drop(context.env_vars.insert("X".to_owned(), "x".to_owned()))),
         "api"
     );
     assert_eq!(
-        changed(&|site| drop(site.env_vars.insert("Y".to_owned(), "y".to_owned()))),
+        changed(&|context| drop(context.env_vars.insert("Y".to_owned(), "y".to_owned()))),
         ""
     );
-    assert_eq!(changed(&|site| site.now = Timestamp(1)), "");
-    assert_eq!(changed(&|site| site.allow_mounts.push("/opt".to_owned())), "");
+    assert_eq!(changed(&|context| context.now = Timestamp(1)), "");
+    assert_eq!(
+        changed(&|context| context.allow_mounts.push("/opt".to_owned())),
+        ""
+    );
 }
 
 #[test]
 fn notes_say_nothing_about_what_has_to_run() {
     let noted = format!("{TWO}\ndashboard: {{port: 1}}\n");
-    let (plain, noted) = (desired(TWO, &site()), desired(&noted, &site()));
+    let (plain, noted) = (desired(TWO, &context()), desired(&noted, &context()));
     assert_eq!((noted.notes.len(), plain.revision), (1, noted.revision));
 }
 
 #[test]
 fn a_file_may_say_how_tightly_its_containers_are_confined_and_who_says_nothing_runs_as_before() {
     let rendered = |desired: &Desired| {
-        let site = ControllerIdentity {
+        let context = ControllerIdentity {
             controller: "c".to_owned(),
             run: "r".to_owned(),
             publish_address: "127.0.0.1".parse().unwrap(),
         };
-        let (spec, hash) = render::environment(desired, &PortMap::new(), &site)
+        let (spec, hash) = render::environment(desired, &PortMap::new(), &context)
             .into_values()
             .next()
             .unwrap();
         (spec, hash)
     };
-    let with = |policy: &str| desired(&format!("{TWO}argus: {{policy: {policy}}}\n"), &site());
-    let plain = desired(TWO, &site());
+    let with = |policy: &str| desired(&format!("{TWO}argus: {{policy: {policy}}}\n"), &context());
+    let plain = desired(TWO, &context());
     let usual = with("{init: true, noNewPrivileges: true, pidsLimit: 512, logMaxSize: 10MB, logMaxFiles: 3}");
     // What is hashed holds nothing of it: an upgrade replaces nothing.
     assert!(serde_json::to_value(&plain).unwrap().get("confinement").is_none());
@@ -218,10 +227,10 @@ fn a_build_is_another_when_its_contents_its_arguments_or_its_dockerfile_are() {
     let text =
         "project: {name: shop}\nservice: {build: {context: ., args: {V: \"1\"}}, container: {name: app}}";
     let digest = |text: &str, contents: Option<&str>| {
-        let mut site = site();
+        let mut context = context();
         let contents = contents.map(|contents| ("app".to_owned(), Hash::new(contents).unwrap()));
-        site.build_digests.extend(contents);
-        match &desired(text, &site).services.values().next().unwrap().image {
+        context.build_digests.extend(contents);
+        match &desired(text, &context).services.values().next().unwrap().image {
             Image::Built(build) => build.digest.clone(),
             Image::Named(name) => panic!("{name}"),
         }
@@ -255,7 +264,7 @@ fn templates_cannot_grow_a_file_without_bound() {
     let text = format!(
         "project: {{name: shop}}\nservice: {{image: demo, vars: {{{vars}}}, container: {{name: app, environment: {{A: \"{{{{config.v29}}}}\"}}}}}}"
     );
-    let admission = admission(&text, &site());
+    let admission = admission(&text, &context());
     assert!(admission.desired.is_none());
     assert!(
         admission
@@ -282,20 +291,20 @@ fn a_chain_of_500_services_is_admitted_and_one_more_is_not() {
         }
         text
     };
-    assert_eq!(desired(&chain(500), &site()).services.len(), 500);
+    assert_eq!(desired(&chain(500), &context()).services.len(), 500);
     let circle = chain(500).replace("s0: {image: demo, ", "s0: {image: demo, dependsOn: [s499], ");
-    assert!(admission(&circle, &site()).desired.is_none());
+    assert!(admission(&circle, &context()).desired.is_none());
     let reading = yaml::read("e2e.yaml", chain(501).as_bytes());
     assert!(
         reading
             .spec
-            .is_none_or(|spec| admit(&spec, &site()).desired.is_none())
+            .is_none_or(|spec| admit(&spec, &context()).desired.is_none())
     );
 }
 
 fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
     let one = |(path, text): &(&str, &str)| {
-        let desired = desired(text, &site());
+        let desired = desired(text, &context());
         let accepted = Accepted {
             desired,
             spec_path: (*path).to_owned(),
@@ -334,8 +343,11 @@ fn what_another_file_holds_is_refused_with_the_name_of_that_file() {
         ),
     ];
     for (text, expected) in cases {
-        let found = conflicts(&held, &desired(&text, &site()), "b.e2e.yaml");
-        let messages: Vec<_> = found.iter().map(|complaint| complaint.message.as_str()).collect();
+        let found = conflicts(&held, &desired(&text, &context()), "b.e2e.yaml");
+        let messages: Vec<_> = found
+            .iter()
+            .map(|diagnostic| diagnostic.message.as_str())
+            .collect();
         assert_eq!(messages, [expected]);
         assert!(
             found[0].hint.as_ref().unwrap().starts_with("SPEC_CONFLICT: "),
@@ -345,14 +357,18 @@ fn what_another_file_holds_is_refused_with_the_name_of_that_file() {
     assert_eq!(
         conflicts(
             &held,
-            &desired(&file("b", "app", "data", "net"), &site()),
+            &desired(&file("b", "app", "data", "net"), &context()),
             "b.e2e.yaml"
         )
         .len(),
         3
     );
     assert_eq!(
-        conflicts(&held, &desired(&file("b", "x", "y", "z"), &site()), "b.e2e.yaml"),
+        conflicts(
+            &held,
+            &desired(&file("b", "x", "y", "z"), &context()),
+            "b.e2e.yaml"
+        ),
         []
     );
 }
@@ -360,8 +376,8 @@ fn what_another_file_holds_is_refused_with_the_name_of_that_file() {
 #[test]
 fn a_file_does_not_conflict_with_its_own_earlier_revision() {
     let held = accepted(&[("a.e2e.yaml", TWO)]);
-    assert_eq!(conflicts(&held, &desired(TWO, &site()), "a.e2e.yaml"), []);
-    let renamed = desired(&TWO.replace("name: shop}", "name: store}"), &site());
+    assert_eq!(conflicts(&held, &desired(TWO, &context()), "a.e2e.yaml"), []);
+    let renamed = desired(&TWO.replace("name: shop}", "name: store}"), &context());
     assert_eq!(conflicts(&held, &renamed, "a.e2e.yaml"), []);
     assert_eq!(conflicts(&held, &renamed, "b.e2e.yaml").len(), 2);
 }
@@ -371,13 +387,13 @@ fn two_work_trees_of_one_project_live_side_by_side() {
     let tree = |name: &str| format!("{TWO}\nisolation: {{namespace: {name}}}\n");
     let held = accepted(&[("a.e2e.yaml", &tree("one"))]);
     assert_eq!(
-        conflicts(&held, &desired(&tree("two"), &site()), "b.e2e.yaml"),
+        conflicts(&held, &desired(&tree("two"), &context()), "b.e2e.yaml"),
         []
     );
-    let same = conflicts(&held, &desired(&tree("one"), &site()), "b.e2e.yaml");
+    let same = conflicts(&held, &desired(&tree("one"), &context()), "b.e2e.yaml");
     assert_eq!(
         same.iter()
-            .map(|complaint| complaint.path.as_str())
+            .map(|diagnostic| diagnostic.path.as_str())
             .collect::<Vec<_>>(),
         ["isolation.namespace"]
     );

@@ -11,7 +11,7 @@ use argus_crds::{Diagnostic, yaml};
 
 const FILE: &str = "e2e.yaml";
 
-fn site() -> SpecContext {
+fn context() -> SpecContext {
     SpecContext {
         directory: "/specs/shop".to_owned(),
         env_vars: BTreeMap::from([
@@ -48,15 +48,15 @@ fn process(path: &Path) -> (Admission, Vec<Diagnostic>, String) {
     let spec = reading
         .spec
         .unwrap_or_else(|| panic!("{}: {:#?}", path.display(), reading.diagnostics));
-    let admission = admit(&spec, &site());
+    let admission = admit(&spec, &context());
     let mut all = reading.diagnostics;
     all.extend(
         admission
             .diagnostics
             .iter()
-            .map(|complaint| reading.source.placed(complaint.clone())),
+            .map(|diagnostic| reading.source.placed(diagnostic.clone())),
     );
-    all.sort_by_key(|complaint| complaint.location);
+    all.sort_by_key(|diagnostic| diagnostic.location);
     let rendered = argus_crds::render(FILE, &text, &all);
     (admission, all, rendered)
 }
@@ -83,16 +83,16 @@ fn a_refused_file_says_everything_that_is_wrong_with_it() {
     let files = files("refused");
     assert!(files.len() >= 60, "{} files", files.len());
     for path in files {
-        let (admission, complaints, rendered) = process(&path);
+        let (admission, diagnostics, rendered) = process(&path);
         let name = path.display();
         assert!(admission.desired.is_none(), "{name} is admitted");
         assert!(
             admission.diagnostics.iter().any(Diagnostic::is_error),
             "{name} is refused without a word"
         );
-        for complaint in &complaints {
-            assert!(complaint.location.is_some(), "{name}: no place: {complaint:?}");
-            assert!(complaint.hint.is_some(), "{name}: no hint: {complaint:?}");
+        for diagnostic in &diagnostics {
+            assert!(diagnostic.location.is_some(), "{name}: no place: {diagnostic:?}");
+            assert!(diagnostic.hint.is_some(), "{name}: no hint: {diagnostic:?}");
         }
         compare(&path, "txt", &rendered, &mut differing);
     }
@@ -103,13 +103,13 @@ fn a_refused_file_says_everything_that_is_wrong_with_it() {
 fn a_warned_file_is_admitted_all_the_same() {
     let mut differing = Vec::new();
     for path in files("warned") {
-        let (admission, complaints, rendered) = process(&path);
+        let (admission, diagnostics, rendered) = process(&path);
         let name = path.display();
         assert!(admission.desired.is_some(), "{name}: {rendered}");
-        assert!(!complaints.is_empty(), "{name} has no warning");
+        assert!(!diagnostics.is_empty(), "{name} has no warning");
         assert!(
-            complaints.iter().all(|complaint| complaint.location.is_some()),
-            "{name}: {complaints:#?}"
+            diagnostics.iter().all(|diagnostic| diagnostic.location.is_some()),
+            "{name}: {diagnostics:#?}"
         );
         compare(&path, "txt", &rendered, &mut differing);
     }
@@ -120,8 +120,8 @@ fn a_warned_file_is_admitted_all_the_same() {
 fn an_admitted_file_becomes_what_stands_beside_it() {
     let mut differing = Vec::new();
     for path in files("admitted") {
-        let (admission, complaints, rendered) = process(&path);
-        assert!(complaints.is_empty(), "{}: {rendered}", path.display());
+        let (admission, diagnostics, rendered) = process(&path);
+        assert!(diagnostics.is_empty(), "{}: {rendered}", path.display());
         let desired = admission.desired.unwrap();
         let json = serde_json::to_string_pretty(&desired).unwrap() + "\n";
         compare(&path, "json", &json, &mut differing);
@@ -158,9 +158,9 @@ fn every_example_is_admitted_without_a_word() {
             if entry.is_dir() {
                 folders.push(entry);
             } else if entry.to_string_lossy().ends_with("e2e.yaml") {
-                let (admission, complaints, rendered) = process(&entry);
+                let (admission, diagnostics, rendered) = process(&entry);
                 assert!(
-                    admission.desired.is_some() && complaints.is_empty(),
+                    admission.desired.is_some() && diagnostics.is_empty(),
                     "{}: {rendered}",
                     entry.display()
                 );

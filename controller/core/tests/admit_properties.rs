@@ -71,7 +71,7 @@ fn change(value: &mut Value, at: &mut usize, new: &str) {
     }
 }
 
-fn site() -> SpecContext {
+fn context() -> SpecContext {
     SpecContext {
         directory: "/specs/shop".to_owned(),
         uuid: "u".to_owned(),
@@ -112,10 +112,10 @@ fn trusted(desired: &Desired) {
 }
 
 fn look(spec: &E2eSpec) {
-    let admission = admit(spec, &site());
+    let admission = admit(spec, &context());
     assert_eq!(
         admission,
-        admit(spec, &site()),
+        admit(spec, &context()),
         "the same file has the same outcome"
     );
     let refused = admission.diagnostics.iter().any(Diagnostic::is_error);

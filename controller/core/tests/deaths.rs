@@ -121,12 +121,12 @@ impl Story {
     }
 
     fn look(&mut self) {
-        let mut world = Store::default();
+        let mut store = Store::default();
         for container in self.containers.values() {
-            world.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
+            store.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
         }
         for id in &self.retagged {
-            world.apply(WatchEvent::ImageMoved(ContainerId::new(*id).unwrap()));
+            store.apply(WatchEvent::ImageMoved(ContainerId::new(*id).unwrap()));
         }
         let context = Context {
             health: &self.health,
@@ -135,7 +135,7 @@ impl Story {
             controller: "",
             now: self.now,
         };
-        let seen = world.of(&env()).cloned().unwrap_or_default();
+        let seen = store.of(&env()).cloned().unwrap_or_default();
         self.memory.observe(&env(), Some(&self.accepted), &seen, &context);
     }
 
@@ -180,9 +180,9 @@ fn a_failure_of_a_probe_knows_since_when_it_failed() {
     story.container(ContainerState::Running, started, None);
     let told = story.later(130);
     story.says(ProbeStatus::Unhealthy);
-    let death = &story.kept().failures[0];
+    let failed_run = &story.kept().failures[0];
     assert_eq!(
-        (death.at, death.failing_since),
+        (failed_run.at, failed_run.failing_since),
         (told, Some(told - Duration::from_secs(60)))
     );
 }
@@ -271,8 +271,8 @@ fn an_unhealthy_run_that_goes_on_is_a_failure_again_after_a_retry() {
     assert!(story.kept().failures.is_empty());
     story.later(1);
     story.look();
-    let deaths = &story.kept().failures;
-    assert_eq!((deaths.len(), deaths[0].number), (1, 2));
+    let failures = &story.kept().failures;
+    assert_eq!((failures.len(), failures[0].number), (1, 2));
     // And what ended before the retry is forgiven.
     let mut story = Story::of("");
     story.container(ContainerState::Exited, started, Some((started, 1)));
@@ -296,17 +296,17 @@ fn an_unhealthy_run_that_ends_by_itself_is_the_same_failure_with_another_end() {
     story.container(ContainerState::Exited, started, Some((ended, 137)));
     story.containers.get_mut("c1").unwrap().oom_at = oom_at;
     story.look();
-    let deaths = &story.kept().failures;
-    assert_eq!(deaths.len(), 1, "{deaths:?}");
-    let death = &deaths[0];
+    let failures = &story.kept().failures;
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    let failed_run = &failures[0];
     assert_eq!(
-        (death.cause, death.exit_code, death.at),
+        (failed_run.cause, failed_run.exit_code, failed_run.at),
         (FailureCause::Exited, 137, ended)
     );
-    assert_eq!(diagnose::kind(death), FailureKind::OutOfMemory);
-    assert_eq!(death.number, 1);
-    assert!(death.evidence.is_none(), "what it left is taken again");
-    assert_eq!(death.probe_output, ["503"]);
+    assert_eq!(diagnose::kind(failed_run), FailureKind::OutOfMemory);
+    assert_eq!(failed_run.number, 1);
+    assert!(failed_run.evidence.is_none(), "what it left is taken again");
+    assert_eq!(failed_run.probe_output, ["503"]);
 }
 
 fn with_last_words(story: &mut Story, words: &str) {
@@ -441,9 +441,9 @@ fn a_retry_before_the_engine_was_seen_forgets_what_is_remembered() {
         run: "1".to_owned(),
         publish_address: [127, 0, 0, 1].into(),
     };
-    let mut brain = argus_core::reconcile::Planner::new(site, story.memory.clone());
-    brain.retry(&env());
-    let kept = &brain.state().environments[&env()];
+    let mut planner = argus_core::reconcile::Planner::new(site, story.memory.clone());
+    planner.retry(&env());
+    let kept = &planner.state().environments[&env()];
     let web = &kept.services[&ServiceName::new("web").unwrap()];
     assert!(web.failures.is_empty() && web.reset_baseline.is_some());
 }

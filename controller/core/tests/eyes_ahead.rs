@@ -57,14 +57,14 @@ fn a_start_that_was_seen_before_its_answer_is_not_waited_for() {
         cause: Cause::Ready,
     };
     for before in [None, Some(5)] {
-        let (mut memory, mut world) = (PlannerState::default(), Store::default());
-        world.apply(container(ContainerState::Created, before));
-        memory.on_started(&env, &step, world.of(&env).unwrap(), Timestamp(10));
+        let (mut memory, mut store) = (PlannerState::default(), Store::default());
+        store.apply(container(ContainerState::Created, before));
+        memory.on_started(&env, &step, store.of(&env).unwrap(), Timestamp(10));
         let mut late = memory.clone();
-        late.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
+        late.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
         assert_eq!(late.expectations.len(), 1, "not seen yet, and so awaited");
-        world.apply(container(ContainerState::Running, Some(20)));
-        memory.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &world, Timestamp(30));
+        store.apply(container(ContainerState::Running, Some(20)));
+        memory.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
         assert!(
             memory.expectations.is_empty(),
             "seen already: {:?}",

@@ -91,7 +91,7 @@ fn an_orphan_is_told_while_a_file_of_its_environment_waits_for_our_claim() {
         run: "run".to_owned(),
         publish_address: [127, 0, 0, 1].into(),
     };
-    let mut brain = Planner::new(site, PlannerState::default());
+    let mut planner = Planner::new(site, PlannerState::default());
     let mut world = Store::default();
     world.apply(WatchEvent::Connected(NOW));
     world.apply(WatchEvent::Init);
@@ -100,7 +100,7 @@ fn an_orphan_is_told_while_a_file_of_its_environment_waits_for_our_claim() {
     let (leases, health, orders) = (unclaimed(), HealthStates::new(), UserRequests::default());
     let (none, one) = (BTreeMap::new(), BTreeMap::from([(env(), accepted())]));
     let mut told = |specs: &BTreeMap<_, _>, world: &Store| {
-        let turn = brain.reconcile(&Inputs {
+        let turn = planner.reconcile(&Inputs {
             specs,
             scanned: true,
             store: world,

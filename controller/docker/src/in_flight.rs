@@ -37,7 +37,7 @@ impl InFlightCalls {
     pub(crate) fn hold(&self, id: &ContainerId) -> CallGuard<'_> {
         self.lock().held.insert(id.clone());
         CallGuard {
-            grip: self,
+            in_flight: self,
             id: id.clone(),
         }
     }
@@ -72,17 +72,17 @@ impl InFlightCalls {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct CallGuard<'a> {
-    grip: &'a InFlightCalls,
+    in_flight: &'a InFlightCalls,
     id: ContainerId,
 }
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.grip.lock();
+        let mut state = self.in_flight.lock();
         state.held.remove(&self.id);
         state.news.released.push(self.id.clone());
         drop(state);
-        self.grip.told.notify_one();
+        self.in_flight.told.notify_one();
     }
 }
 
@@ -92,15 +92,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_container_is_told_of_when_the_call_on_it_has_ended() {
-        let grip = InFlightCalls::default();
+        let in_flight = InFlightCalls::default();
         let id = ContainerId::new("abc").unwrap();
-        let hold = grip.hold(&id);
-        assert!(grip.holds(&id));
-        assert_eq!(grip.news(), Updates::default());
+        let hold = in_flight.hold(&id);
+        assert!(in_flight.holds(&id));
+        assert_eq!(in_flight.news(), Updates::default());
         drop(hold);
-        assert!(!grip.holds(&id));
-        grip.told().await;
-        assert_eq!(grip.news().released, [id]);
-        assert_eq!(grip.news(), Updates::default());
+        assert!(!in_flight.holds(&id));
+        in_flight.told().await;
+        assert_eq!(in_flight.news().released, [id]);
+        assert_eq!(in_flight.news(), Updates::default());
     }
 }

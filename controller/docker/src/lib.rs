@@ -228,9 +228,9 @@ impl Backend for Docker {
     async fn check_links(
         &self,
         source: &ContainerId,
-        aims: &[Target],
+        targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
-        Box::pin(links::check(&self.shared, source, aims)).await
+        Box::pin(links::check(&self.shared, source, targets)).await
     }
 
     async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {

@@ -11,17 +11,17 @@ use crate::helper::{self, From};
 pub(crate) async fn check(
     shared: &Shared,
     source: &ContainerId,
-    aims: &[Target],
+    targets: &[Target],
 ) -> Result<Vec<TargetResult>, ActionError> {
     let target = |aim: &Target| match aim.port {
         Some(port) => format!("{}:{port}", aim.host),
         None => aim.host.clone(),
     };
     let command = ["probe", "links"].map(str::to_owned);
-    let command = command.into_iter().chain(aims.iter().map(target)).collect();
+    let command = command.into_iter().chain(targets.iter().map(target)).collect();
     let said = helper::run(shared, From::Container(source), command).await?;
     match serde_json::from_str::<Vec<TargetResult>>(&said) {
-        Ok(seen) if seen.len() == aims.len() => Ok(seen),
+        Ok(seen) if seen.len() == targets.len() => Ok(seen),
         Ok(_) | Err(_) => Err(ActionError::Unknown(format!(
             "a helper said nothing of use: `{}`",
             said.chars().take(200).collect::<String>()

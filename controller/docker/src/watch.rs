@@ -47,8 +47,8 @@ pub(crate) fn events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Se
         reason: None,
     };
     stream::unfold(watcher, |mut watcher| async {
-        let sighting = watcher.next().await;
-        Some((sighting, watcher))
+        let event = watcher.next().await;
+        Some((event, watcher))
     })
 }
 
@@ -70,8 +70,8 @@ struct Watcher {
 impl Watcher {
     async fn next(&mut self) -> WatchEvent {
         loop {
-            if let Some(sighting) = self.queue.pop_front() {
-                return sighting;
+            if let Some(event) = self.queue.pop_front() {
+                return event;
             }
             match &mut self.session {
                 Some((session, since)) => {

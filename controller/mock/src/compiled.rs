@@ -40,21 +40,21 @@ impl CompiledMock {
     ///
     /// `recordings` count in the modes `replay` and `smart`.
     pub fn new(config: &MockConfig, recordings: Vec<Pair>) -> (Option<Self>, Vec<Diagnostic>) {
-        let mut complaints = Vec::new();
+        let mut diagnostics = Vec::new();
         let (mock, at) = (&config.mock, format!("mocks.{}", config.name));
-        let overrides = Table::new(&mock.overrides, "overrides", &at, &mut complaints);
-        let routes = Table::new(&mock.routes, "routes", &at, &mut complaints);
+        let overrides = Table::new(&mock.overrides, "overrides", &at, &mut diagnostics);
+        let routes = Table::new(&mock.routes, "routes", &at, &mut diagnostics);
         let document = config.document.as_deref().and_then(|text| {
             let (document, found) = Document::read(text, mock.max_depth);
-            complaints.extend(
+            diagnostics.extend(
                 found
                     .into_iter()
-                    .map(|complaint| of_document(complaint, &at, mock.openapi.as_deref())),
+                    .map(|diagnostic| of_document(diagnostic, &at, mock.openapi.as_deref())),
             );
             document
         });
         if mock.openapi.is_some() && config.document.is_none() {
-            complaints.push(Diagnostic::error(
+            diagnostics.push(Diagnostic::error(
                 format!("{at}.openapi"),
                 "the document is not at hand",
             ));
@@ -63,11 +63,11 @@ impl CompiledMock {
             (MockMode::Record, Some(url)) => {
                 let path = format!("{at}.target");
                 Target::new(url)
-                    .map_err(|complaint| complaints.push(Diagnostic { path, ..complaint }))
+                    .map_err(|diagnostic| diagnostics.push(Diagnostic { path, ..diagnostic }))
                     .ok()
             }
             (MockMode::Record, None) => {
-                complaints.push(Diagnostic::error(
+                diagnostics.push(Diagnostic::error(
                     format!("{at}.mode"),
                     "mode `record` needs a `target`",
                 ));
@@ -76,13 +76,13 @@ impl CompiledMock {
             (MockMode::Auto | MockMode::Replay | MockMode::Smart, _) => None,
         };
         if mock.validate && mock.openapi.is_none() {
-            let complaint = Diagnostic::warning(
+            let diagnostic = Diagnostic::warning(
                 format!("{at}.validate"),
                 "there is no `openapi` to validate against",
             );
-            complaints.push(complaint.hint("add `openapi`, or remove `validate`"));
+            diagnostics.push(diagnostic.hint("add `openapi`, or remove `validate`"));
         }
-        let refused = complaints.iter().any(Diagnostic::is_error);
+        let refused = diagnostics.iter().any(Diagnostic::is_error);
         let served = Self {
             overrides,
             routes,
@@ -92,7 +92,7 @@ impl CompiledMock {
             target,
             recordings: Recordings::new(recordings),
         };
-        ((!refused).then_some(served), complaints)
+        ((!refused).then_some(served), diagnostics)
     }
 
     /// What is done about a request: overrides go first, then routes, then the target or the recordings, then the document.
@@ -144,17 +144,17 @@ impl CompiledMock {
 }
 
 /// A complaint about a document as one about the mock that names it.
-fn of_document(complaint: Diagnostic, at: &str, file: Option<&str>) -> Diagnostic {
+fn of_document(diagnostic: Diagnostic, at: &str, file: Option<&str>) -> Diagnostic {
     let file = file.unwrap_or("the document");
-    let place = complaint.location.map_or_else(
+    let place = diagnostic.location.map_or_else(
         || file.to_owned(),
         |place| format!("{file}:{}:{}", place.line, place.column),
     );
     Diagnostic {
         path: format!("{at}.openapi"),
-        message: format!("{place}: {}", complaint.message),
+        message: format!("{place}: {}", diagnostic.message),
         location: None,
-        ..complaint
+        ..diagnostic
     }
 }
 

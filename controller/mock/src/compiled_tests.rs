@@ -13,8 +13,8 @@ const NOW: Moment = Moment {
 
 fn served(mock: &Value) -> CompiledMock {
     let config = MockConfig::new("m", serde_json::from_value(mock.clone()).unwrap(), None);
-    let (served, complaints) = CompiledMock::new(&config, Vec::new());
-    served.unwrap_or_else(|| panic!("{complaints:?}"))
+    let (served, diagnostics) = CompiledMock::new(&config, Vec::new());
+    served.unwrap_or_else(|| panic!("{diagnostics:?}"))
 }
 
 fn get(served: &CompiledMock, path: &str) -> MockReply {

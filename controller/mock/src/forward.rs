@@ -126,7 +126,7 @@ mod tests {
                 .map(|target| (target.address.0.as_str(), target.address.1, target.path("/x?y")));
             let wanted = wanted.map(|(host, port, path)| (host, port, path.to_owned()));
             assert_eq!(
-                found.map_err(|complaint| complaint.message.clone()),
+                found.map_err(|diagnostic| diagnostic.message.clone()),
                 wanted.map_err(str::to_owned),
                 "{url}"
             );

@@ -66,22 +66,22 @@ impl Document {
     pub(crate) fn read(text: &str, max_depth: u32) -> (Option<Self>, Vec<Diagnostic>) {
         let read = match yaml::document("openapi", text.as_bytes()) {
             Ok(read) => read,
-            Err(complaint) => return (None, vec![*complaint]),
+            Err(diagnostic) => return (None, vec![*diagnostic]),
         };
-        let mut complaints = read.complaints;
-        let found = Self::of(&read.value, &read.source, max_depth, &mut complaints);
-        complaints.sort_by_key(|complaint| complaint.location);
-        let refused = complaints.iter().any(Diagnostic::is_error);
-        (found.filter(|_| !refused), complaints)
+        let mut diagnostics = read.diagnostics;
+        let found = Self::of(&read.value, &read.source, max_depth, &mut diagnostics);
+        diagnostics.sort_by_key(|diagnostic| diagnostic.location);
+        let refused = diagnostics.iter().any(Diagnostic::is_error);
+        (found.filter(|_| !refused), diagnostics)
     }
 
     fn of(root: &Value, source: &SourceMap, max_depth: u32, to: &mut Vec<Diagnostic>) -> Option<Self> {
-        let placed = |(pointer, complaint): (String, Diagnostic)| {
+        let placed = |(pointer, diagnostic): (String, Diagnostic)| {
             let path = check::path_of(root, &pointer);
-            source.placed(Diagnostic { path, ..complaint })
+            source.placed(Diagnostic { path, ..diagnostic })
         };
         let found = check::structure(root);
-        let broken = found.iter().any(|(_, complaint)| complaint.is_error());
+        let broken = found.iter().any(|(_, diagnostic)| diagnostic.is_error());
         to.extend(found.into_iter().map(placed));
         if broken {
             return None;

@@ -43,8 +43,8 @@ components:
 const TRACE: &str = "x-trace: 00000000-0000-4000-8000-000000000000";
 
 fn shop() -> Document {
-    let (document, complaints) = Document::read(SHOP, 3);
-    document.unwrap_or_else(|| panic!("{complaints:?}"))
+    let (document, diagnostics) = Document::read(SHOP, 3);
+    document.unwrap_or_else(|| panic!("{diagnostics:?}"))
 }
 
 fn request(target: &str, headers: &[&str], body: &str) -> Request {
@@ -291,8 +291,8 @@ fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
         ),
     ];
     for (text, line, message) in cases {
-        let complaints = check(&text);
-        let found: Vec<_> = complaints
+        let diagnostics = check(&text);
+        let found: Vec<_> = diagnostics
             .iter()
             .map(|found| (found.location.map(|place| place.line), found.message.as_str()))
             .collect();
@@ -323,14 +323,14 @@ fn no_text_is_too_odd_to_be_checked() {
         let text = format!(
             "openapi: 3.1.0\npaths:\n  /a:\n    put:\n      responses:\n        \"200\":\n          description: ok\n          content: {{ application/json: {{ schema: {{ $ref: \"#/components/schemas/A\" }} }} }}\ncomponents:\n  schemas:\n    A: {schema}\n"
         );
-        let (document, complaints) = Document::read(&text, 3);
+        let (document, diagnostics) = Document::read(&text, 3);
         let Some(document) = document else {
-            assert_eq!(complaints[0].message, "this schema leads to itself without end");
+            assert_eq!(diagnostics[0].message, "this schema leads to itself without end");
             continue;
         };
         let request = request("/a", &[], "");
         let (operation, params) = document.find(&request, &["a".to_owned()]).unwrap();
         let answer = document.answer(operation, &request, &params, false);
-        assert!([200, 500].contains(&answer.status), "{complaints:?} {answer:?}");
+        assert!([200, 500].contains(&answer.status), "{diagnostics:?} {answer:?}");
     }
 }

@@ -15,9 +15,9 @@ const NOW: Moment = Moment {
 
 fn table(routes: &Value) -> (Table, Vec<Diagnostic>) {
     let routes: Vec<MockRoute> = serde_json::from_value(routes.clone()).unwrap();
-    let mut complaints = Vec::new();
-    let table = Table::new(&routes, "routes", "mocks.m", &mut complaints);
-    (table, complaints)
+    let mut diagnostics = Vec::new();
+    let table = Table::new(&routes, "routes", "mocks.m", &mut diagnostics);
+    (table, diagnostics)
 }
 
 fn ask(table: &Table, method: &str, target: &str, body: &str) -> Result<MockReply, Option<Nearest>> {
@@ -36,7 +36,7 @@ fn who(table: &Table, method: &str, target: &str, body: &str) -> String {
 
 #[test]
 fn the_most_specific_route_answers_then_the_first_of_the_file() {
-    let (table, complaints) = table(&json!([
+    let (table, diagnostics) = table(&json!([
         { "method": "*", "path": "*" },
         { "method": "get", "path": "/users/:id" },
         { "method": "GET", "path": "/users/me" },
@@ -47,8 +47,8 @@ fn the_most_specific_route_answers_then_the_first_of_the_file() {
         { "method": "GET", "path": "/users/{user}" },
         { "method": "POST", "path": "/users", "when": { "query": { "x": "1" } } },
     ]));
-    let [unused] = complaints.as_slice() else {
-        panic!("{complaints:?}")
+    let [unused] = diagnostics.as_slice() else {
+        panic!("{diagnostics:?}")
     };
     assert_eq!(unused.path, "mocks.m.routes[7].path");
     let cases = [
@@ -153,8 +153,8 @@ fn an_answer_has_the_type_of_its_body_unless_the_file_says_otherwise() {
 #[test]
 fn a_header_takes_templates_and_no_line_breaks() {
     let response = json!({ "status": 201, "headers": { "Location": "/users/{{request.query.id}}", "Content-Length": 3 } });
-    let (table, complaints) = table(&json!([{ "method": "GET", "path": "/", "response": response }]));
-    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    let (table, diagnostics) = table(&json!([{ "method": "GET", "path": "/", "response": response }]));
+    assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
     let answer = ask(&table, "GET", "/?id=7%0d%0aX:%20y", "").unwrap();
     assert_eq!(
         answer.headers,
@@ -217,16 +217,16 @@ fn a_route_that_cannot_be_served_is_refused_with_its_place() {
         ),
     ];
     for (route, path, is_error) in cases {
-        let (_, complaints) = table(&json!([route]));
-        let [complaint] = complaints.as_slice() else {
-            panic!("{route}: {complaints:?}")
+        let (_, diagnostics) = table(&json!([route]));
+        let [diagnostic] = diagnostics.as_slice() else {
+            panic!("{route}: {diagnostics:?}")
         };
         assert_eq!(
-            (complaint.path.as_str(), complaint.is_error()),
+            (diagnostic.path.as_str(), diagnostic.is_error()),
             (path, is_error),
-            "{complaint:?}"
+            "{diagnostic:?}"
         );
-        assert!(complaint.hint.is_some(), "{complaint:?}");
+        assert!(diagnostic.hint.is_some(), "{diagnostic:?}");
     }
     let twice = json!([
         { "method": "get", "path": "/a" },
@@ -235,10 +235,10 @@ fn a_route_that_cannot_be_served_is_refused_with_its_place() {
         { "method": "GET", "path": "/{c}" },
         { "method": "GET", "path": "/a", "when": { "query": { "x": "1" } } },
     ]);
-    let (_, complaints) = table(&twice);
-    let said: Vec<&str> = complaints
+    let (_, diagnostics) = table(&twice);
+    let said: Vec<&str> = diagnostics
         .iter()
-        .map(|complaint| complaint.message.as_str())
+        .map(|diagnostic| diagnostic.message.as_str())
         .collect();
     assert_eq!(
         said,

@@ -41,9 +41,9 @@ fn served(text: &str, more: &Value) -> CompiledMock {
         mock[key] = value.clone();
     }
     let mock: Mock = serde_json::from_value(mock).expect("a mock");
-    let (served, complaints) =
+    let (served, diagnostics) =
         CompiledMock::new(&MockConfig::new("m", mock, Some(text.to_owned())), Vec::new());
-    served.unwrap_or_else(|| panic!("{complaints:#?}"))
+    served.unwrap_or_else(|| panic!("{diagnostics:#?}"))
 }
 
 fn ask(served: &CompiledMock, method: &str, path: &str) -> (u16, Value) {
@@ -214,10 +214,10 @@ fn depth_bounds_what_need_not_be_there() {
 #[test]
 fn no_document_has_an_error_and_wrong_examples_are_said() {
     for (name, text) in corpus() {
-        for complaint in argus_mock::check(&text) {
-            assert!(!complaint.is_error(), "{name}: {complaint:?}");
-            assert!(complaint.location.is_some(), "{name}: {complaint:?}");
-            assert!(name.starts_with("17-"), "{name}: {complaint:?}");
+        for diagnostic in argus_mock::check(&text) {
+            assert!(!diagnostic.is_error(), "{name}: {diagnostic:?}");
+            assert!(diagnostic.location.is_some(), "{name}: {diagnostic:?}");
+            assert!(name.starts_with("17-"), "{name}: {diagnostic:?}");
         }
     }
 }

@@ -25,10 +25,11 @@ fn every_snippet_of_the_page_about_mocks_is_served() {
         for (name, mock) in reading.spec.expect("a spec").mocks {
             modes.push(mock.mode);
             let document = mock.openapi.is_some().then(|| DOCUMENT.to_owned());
-            let (served, complaints) = CompiledMock::new(&MockConfig::new(&name, mock, document), Vec::new());
+            let (served, diagnostics) =
+                CompiledMock::new(&MockConfig::new(&name, mock, document), Vec::new());
             assert!(
-                served.is_some() && complaints.is_empty(),
-                "{name}: {complaints:#?}"
+                served.is_some() && diagnostics.is_empty(),
+                "{name}: {diagnostics:#?}"
             );
         }
     }

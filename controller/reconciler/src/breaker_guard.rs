@@ -27,13 +27,13 @@ pub struct BreakerEpochs {
 
 impl BreakerEpochs {
     /// Of these breakers.
-    pub fn of<'a>(circuits: &BreakerRegistry, environments: impl Iterator<Item = &'a EnvName>) -> Self {
+    pub fn of<'a>(breakers: &BreakerRegistry, environments: impl Iterator<Item = &'a EnvName>) -> Self {
         Self {
-            blocked: !circuits.engine().is_closed(),
-            engine: circuits.engine().times_opened(),
+            blocked: !breakers.engine().is_closed(),
+            engine: breakers.engine().times_opened(),
             environments: environments
-                .filter(|env| circuits.of(env).is_some())
-                .map(|env| (env.clone(), circuits.times_opened(env)))
+                .filter(|env| breakers.of(env).is_some())
+                .map(|env| (env.clone(), breakers.times_opened(env)))
                 .collect(),
         }
     }
@@ -56,12 +56,9 @@ pub struct BreakerGuard<B> {
 
 impl<B> BreakerGuard<B> {
     /// The only holder of `engine`.
-    pub fn new(engine: B, openings: watch::Receiver<BreakerEpochs>) -> Self {
+    pub fn new(engine: B, epochs: watch::Receiver<BreakerEpochs>) -> Self {
         let engine = Arc::new(engine);
-        Self {
-            engine,
-            epochs: openings,
-        }
+        Self { engine, epochs }
     }
 
     /// What the brain says of the breakers.
@@ -110,10 +107,10 @@ impl<B: Backend> Backend for BreakerGuard<B> {
     async fn check_links(
         &self,
         source: &ContainerId,
-        aims: &[Target],
+        targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
         self.enter()?;
-        self.engine.check_links(source, aims).await
+        self.engine.check_links(source, targets).await
     }
 
     // What tells the others that we live is told whatever else fails: who falls silent here loses its environments.

@@ -95,7 +95,7 @@ struct ConnectivityTask<B> {
 /// Verifies until it is stopped.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
-    mut outlooks: watch::Receiver<Arc<Snapshot>>,
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
     books: watch::Sender<Arc<CheckResults>>,
     clock: Clock,
     stop: CancellationToken,
@@ -113,9 +113,9 @@ pub async fn run<B: Backend>(
     }
     loop {
         let may_look = {
-            let outlook = outlooks.borrow_and_update().clone();
-            verifier.update_targets(&outlook);
-            may_look(&outlook)
+            let snapshot = snapshots.borrow_and_update().clone();
+            verifier.update_targets(&snapshot);
+            may_look(&snapshot)
         };
         if may_look {
             verifier.fire();
@@ -131,7 +131,7 @@ pub async fn run<B: Backend>(
                 }
                 return;
             }
-            changed = outlooks.changed() => if changed.is_err() { return } else { None },
+            changed = snapshots.changed() => if changed.is_err() { return } else { None },
             ended = verifier.tasks.next_ended() => Some(ended),
             () = clock.sleep_until(wake) => None,
         };
@@ -142,26 +142,26 @@ pub async fn run<B: Backend>(
 }
 
 /// A helper is a container that is made: not while nothing may be made, and not while nobody would start it.
-fn may_look(outlook: &Snapshot) -> bool {
-    let at_work = match outlook.mode {
+fn may_look(snapshot: &Snapshot) -> bool {
+    let at_work = match snapshot.mode {
         Mode::Full | Mode::Limited | Mode::Reduced => true,
         Mode::Minimal | Mode::Safe | Mode::Recovery => false,
     };
-    let memory = &outlook.state;
-    at_work && outlook.store.synced() && memory.breakers.engine().is_closed() && memory.disk_full.is_none()
+    let memory = &snapshot.state;
+    at_work && snapshot.store.synced() && memory.breakers.engine().is_closed() && memory.disk_full.is_none()
 }
 
 impl<B: Backend> ConnectivityTask<B> {
     /// What a look would be taken of now, environment by environment; another one is due at once.
-    fn update_targets(&mut self, outlook: &Snapshot) {
-        let back = outlook
+    fn update_targets(&mut self, snapshot: &Snapshot) {
+        let back = snapshot
             .store
             .outages()
             .iter()
             .filter_map(|outage| outage.until)
             .max();
         self.epoch = self.epoch.max(back);
-        let wanted: BTreeSet<&EnvName> = outlook
+        let wanted: BTreeSet<&EnvName> = snapshot
             .desired
             .iter()
             .filter(|(_, accepted)| accepted.desired.verify_links)
@@ -170,7 +170,7 @@ impl<B: Backend> ConnectivityTask<B> {
         self.watched.retain(|env, _| wanted.contains(env));
         self.results.checks.retain(|env, _| wanted.contains(env));
         for env in wanted {
-            let seen = ingredients(outlook, env);
+            let seen = ingredients(snapshot, env);
             let watched = self.watched.entry(env.clone()).or_default();
             if seen.is_some() && watched.seen == seen {
                 continue;
@@ -256,32 +256,32 @@ impl<B: Backend> ConnectivityTask<B> {
     }
 }
 
-fn ingredients(outlook: &Snapshot, env: &EnvName) -> Option<TopologyInputs> {
+fn ingredients(snapshot: &Snapshot, env: &EnvName) -> Option<TopologyInputs> {
     Some(TopologyInputs {
-        accepted: Shared(outlook.desired.get(env)?.clone()),
-        observed: Shared(outlook.store.of(env)?.clone()),
-        plan: Shared(outlook.plans.get(env)?.clone()),
-        health: Shared(outlook.health.clone()),
-        outages: outlook.store.outages().to_vec(),
+        accepted: Shared(snapshot.desired.get(env)?.clone()),
+        observed: Shared(snapshot.store.of(env)?.clone()),
+        plan: Shared(snapshot.plans.get(env)?.clone()),
+        health: Shared(snapshot.health.clone()),
+        outages: snapshot.store.outages().to_vec(),
     })
 }
 
 /// One look at all links of an environment, from one service after the other.
 pub async fn look<B: Backend>(backend: &B, signature: CheckKey, clock: Clock) -> ConnectivityCheck {
     let mut links = Vec::new();
-    for (from, aims) in &signature.targets {
+    for (from, targets) in &signature.targets {
         let seen = match signature.runs.get(from) {
             None => Err(format!("`{from}` does not run")),
             Some((id, _)) => {
                 // The first look on an engine builds the image to look with.
-                let looked = tokio::time::timeout(NO_PROGRESS, backend.check_links(id, aims)).await;
+                let looked = tokio::time::timeout(NO_PROGRESS, backend.check_links(id, targets)).await;
                 let late = || ActionError::TimedOut(format!("no answer within {} s", NO_PROGRESS.as_secs()));
                 looked
                     .unwrap_or_else(|_| Err(late()))
                     .map_err(|error| error.to_string())
             }
         };
-        for (at, aim) in aims.iter().enumerate() {
+        for (at, aim) in targets.iter().enumerate() {
             let seen = match &seen {
                 Ok(seen) => seen
                     .get(at)

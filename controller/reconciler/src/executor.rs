@@ -64,7 +64,7 @@ impl<B: Backend> Executor<B> {
     /// Hands on this engine.
     pub fn new(
         backend: Arc<B>,
-        openings: watch::Receiver<BreakerEpochs>,
+        epochs: watch::Receiver<BreakerEpochs>,
         deadlines: Deadlines,
         state: StateDir,
         journal: Journal,
@@ -75,7 +75,7 @@ impl<B: Backend> Executor<B> {
             backend,
             deadlines,
             limits: ConcurrencyLimits::new(journal.tally().clone()),
-            epochs: openings,
+            epochs,
             progress: board,
             evidence: EvidenceStore::new(state.clone(), clock),
             redactor: Redactor::default(),
@@ -107,8 +107,8 @@ impl<B: Backend> Executor<B> {
         let deadline = self.deadlines.of(&step.action);
         let log = log_of(&step.action, &self.state);
         let act = step.action.clone();
-        let (openings, env) = (self.epochs.clone(), env.clone());
-        let decided = openings.borrow().epoch(&env);
+        let (epochs, env) = (self.epochs.clone(), env.clone());
+        let decided = epochs.borrow().epoch(&env);
         let (archive, step_kept) = (self.evidence.clone(), step.clone());
         let journal = self.journal.clone();
         let job = async move {
@@ -121,7 +121,7 @@ impl<B: Backend> Executor<B> {
                 }
             };
             let _permit = gate.acquire(CallClass::of(&act)).await;
-            if openings.borrow().epoch(&env) != decided {
+            if epochs.borrow().epoch(&env) != decided {
                 return ended(begun, Err(ActionError::CircuitOpen));
             }
             if let Err(error) = journal.check_writable() {
@@ -197,8 +197,8 @@ fn ended(begun: Option<StartedAction>, outcome: Result<Done, ActionError>) -> Re
     outcome
 }
 
-fn report(step: &Step, outcome: &Result<Done, ActionError>, took: Duration, blackout: &Redactor) {
-    let secrets = blackout.of(&step.subject);
+fn report(step: &Step, outcome: &Result<Done, ActionError>, took: Duration, redactor: &Redactor) {
+    let secrets = redactor.of(&step.subject);
     let (act, cause) = (step.action.verb(), &step.cause);
     let subject = secrets.redacted(&step.subject.to_string());
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

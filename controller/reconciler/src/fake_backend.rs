@@ -28,7 +28,7 @@ pub(crate) enum FakeReply {
 }
 
 pub(crate) struct FakeBackend {
-    sightings: Mutex<Option<BoxStream<'static, WatchEvent>>>,
+    events: Mutex<Option<BoxStream<'static, WatchEvent>>>,
     pub(crate) answers: BTreeMap<&'static str, FakeReply>,
     /// Exit codes of exec probes, the last one for ever; a negative one is a call that cannot be made.
     pub(crate) exits: Mutex<Vec<i64>>,
@@ -60,9 +60,9 @@ impl FakeBackend {
     }
 
     /// An engine that is seen like this.
-    pub(crate) fn seeing(sightings: BoxStream<'static, WatchEvent>) -> Self {
+    pub(crate) fn seeing(events: BoxStream<'static, WatchEvent>) -> Self {
         Self {
-            sightings: Mutex::new(Some(sightings)),
+            events: Mutex::new(Some(events)),
             answers: BTreeMap::new(),
             exits: Mutex::default(),
             seen_from: Mutex::default(),
@@ -77,7 +77,7 @@ impl FakeBackend {
 
 impl Backend for FakeBackend {
     fn watch(&self) -> BoxStream<'static, WatchEvent> {
-        self.sightings.lock().unwrap().take().unwrap()
+        self.events.lock().unwrap().take().unwrap()
     }
 
     fn request_relist(&self) {}
@@ -127,7 +127,7 @@ impl Backend for FakeBackend {
     async fn check_links(
         &self,
         source: &ContainerId,
-        aims: &[Target],
+        targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         let seen = self.seen_from.lock().unwrap().clone();
@@ -135,7 +135,7 @@ impl Backend for FakeBackend {
             .get(source.as_str())
             .cloned()
             .unwrap_or_else(|| Ok(TargetResult::default()));
-        Ok(vec![answer?; aims.len()])
+        Ok(vec![answer?; targets.len()])
     }
 
     async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {

@@ -276,8 +276,8 @@ impl Handle {
 
     /// Until it was looked who reaches whom, where everybody is up and somebody looks; a look that takes long holds nobody up.
     async fn wait_for_links(&self, env: &EnvName) -> Result<(), CommandError> {
-        let mut outlooks = self.snapshot.clone();
-        let known = outlooks.wait_for(|outlook| link_state(outlook, env) != LinkState::Pending);
+        let mut snapshots = self.snapshot.clone();
+        let known = snapshots.wait_for(|snapshot| link_state(snapshot, env) != LinkState::Pending);
         drop(tokio::time::timeout(LOOK, known).await);
         match link_state(&self.snapshot(), env) {
             LinkState::Broken(error) => Err(CommandError::Unreachable(error)),

@@ -18,42 +18,42 @@ const BATCH: usize = 1_024;
 /// Follows the engine until it is stopped. Returns before that only when the backend breaks its word and ends the watch.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
-    worlds: watch::Sender<Arc<Store>>,
+    stores: watch::Sender<Arc<Store>>,
     tally: Tally,
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut sightings = backend.watch();
-    let mut world = Store::default();
+    let mut events = backend.watch();
+    let mut store = Store::default();
     loop {
         let first = tokio::select! {
             () = stop.cancelled() => return,
-            first = sightings.next() => first,
+            first = events.next() => first,
         };
         let Some(first) = first else { return };
-        count(&world, &first, &tally, clock.now());
-        let mut worth = take(&mut world, first);
+        count(&store, &first, &tally, clock.now());
+        let mut worth = take(&mut store, first);
         // Everything that is there already makes one new world, and so does the whole of the first list.
         for _ in 0..BATCH {
-            match sightings.next().now_or_never() {
+            match events.next().now_or_never() {
                 Some(Some(next)) => {
-                    count(&world, &next, &tally, clock.now());
-                    worth |= take(&mut world, next);
+                    count(&store, &next, &tally, clock.now());
+                    worth |= take(&mut store, next);
                 }
                 Some(None) => return,
                 None => break,
             }
         }
         // Half of the first list looks like an engine on which most things are missing.
-        if worth || world.last_complete() > 0 {
-            worlds.send_replace(Arc::new(world.clone()));
+        if worth || store.last_complete() > 0 {
+            stores.send_replace(Arc::new(store.clone()));
         }
     }
 }
 
 /// Applies one sighting; tells whether it is to be known even before the first list is complete.
-fn take(world: &mut Store, sighting: WatchEvent) -> bool {
-    let worth = match &sighting {
+fn take(store: &mut Store, event: WatchEvent) -> bool {
+    let worth = match &event {
         WatchEvent::Disconnected(_, reason) => {
             tracing::warn!(reason, "engine does not answer");
             true
@@ -75,19 +75,19 @@ fn take(world: &mut Store, sighting: WatchEvent) -> bool {
         | WatchEvent::ImageMoved(_)
         | WatchEvent::StreamStalled => false,
     };
-    world.apply(sighting);
+    store.apply(event);
     worth
 }
 
 /// What a sighting says of the seeing itself, before it is applied.
-fn count(world: &Store, sighting: &WatchEvent, tally: &Tally, now: Timestamp) {
-    match sighting {
+fn count(store: &Store, event: &WatchEvent, tally: &Tally, now: Timestamp) {
+    match event {
         WatchEvent::InitDone => tally.lists.inc(),
-        WatchEvent::Disconnected(..) if world.reachable() => tally.gaps.inc(),
+        WatchEvent::Disconnected(..) if store.reachable() => tally.gaps.inc(),
         WatchEvent::StreamStalled => tally.gaps.inc(),
         // What the first list shows, and the first one after a loss, nobody was there to see.
-        WatchEvent::Apply(Object::Container(seen)) if world.last_complete() > 0 => {
-            let known = world.container(&seen.id).and_then(|known| turned_at(known));
+        WatchEvent::Apply(Object::Container(seen)) if store.last_complete() > 0 => {
+            let known = store.container(&seen.id).and_then(|known| turned_at(known));
             if let Some(at) = turned_at(seen).filter(|at| Some(*at) > known) {
                 tally.lag_seconds.observe(now.since(at).as_secs_f64());
             }
@@ -138,10 +138,10 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_and_what_was_seen_late_is_counted() {
-        let (tally, mut world) = (Tally::default(), Store::default());
-        let mut see = |sighting: WatchEvent, now: i64| {
-            count(&world, &sighting, &tally, Timestamp(now));
-            take(&mut world, sighting);
+        let (tally, mut store) = (Tally::default(), Store::default());
+        let mut see = |event: WatchEvent, now: i64| {
+            count(&store, &event, &tally, Timestamp(now));
+            take(&mut store, event);
         };
         let ran = |from: i64, to: Option<i64>| {
             let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
@@ -171,13 +171,13 @@ mod tests {
         let lost = || WatchEvent::Disconnected(Timestamp(1), "gone".to_owned());
         see(lost(), 1);
         assert_eq!(tally.gaps.get(), 0, "there was nothing to lose yet");
-        for sighting in [
+        for event in [
             WatchEvent::Connected(Timestamp(1)),
             WatchEvent::Init,
             ran(1_000, None),
             WatchEvent::InitDone,
         ] {
-            see(sighting, 9_000);
+            see(event, 9_000);
         }
         assert_eq!(tally.lag_seconds.get_sample_count(), 0, "it began unseen");
         see(ran(1_000, None), 10_000);
@@ -197,16 +197,16 @@ mod tests {
 
     #[tokio::test]
     async fn half_of_the_first_list_is_not_shown() {
-        let (sight, sightings) = unbounded();
-        let (worlds, mut seen) = watch::channel(Arc::<Store>::default());
+        let (sight, events) = unbounded();
+        let (stores, mut seen) = watch::channel(Arc::<Store>::default());
         let stop = CancellationToken::new();
         let story = async {
-            for sighting in [
+            for event in [
                 WatchEvent::Connected(Timestamp(1)),
                 WatchEvent::Init,
                 network("a"),
             ] {
-                sight.unbounded_send(sighting).unwrap();
+                sight.unbounded_send(event).unwrap();
                 // Every task that can run does, so that the informer meets a pause after each sighting.
                 for _ in 0..4 {
                     tokio::task::yield_now().await;
@@ -223,19 +223,19 @@ mod tests {
             assert!(!seen.has_changed().unwrap());
             sight.unbounded_send(WatchEvent::InitDone).unwrap();
             seen.changed().await.unwrap();
-            let world = seen.borrow_and_update().clone();
-            assert!(world.synced());
+            let store = seen.borrow_and_update().clone();
+            assert!(store.synced());
             for id in ["a", "b"] {
                 assert!(
-                    world
+                    store
                         .network(&argus_core::ident::NetworkId::new(id).unwrap())
                         .is_some()
                 );
             }
             stop.cancel();
         };
-        let backend = Arc::new(FakeBackend::seeing(sightings.boxed()));
-        let run = run(backend, worlds, Tally::default(), Clock::system(), stop.clone());
+        let backend = Arc::new(FakeBackend::seeing(events.boxed()));
+        let run = run(backend, stores, Tally::default(), Clock::system(), stop.clone());
         tokio::join!(run, story);
     }
 }

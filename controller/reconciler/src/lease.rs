@@ -40,11 +40,11 @@ pub(crate) struct OwnLease {
 
 impl OwnLease {
     /// This process, on this state directory.
-    pub(crate) fn new(site: &ControllerIdentity, place: String, ttl: Duration) -> Self {
+    pub(crate) fn new(identity: &ControllerIdentity, place: String, ttl: Duration) -> Self {
         Self {
             identity: OwnIdentity {
-                controller: site.controller.clone(),
-                run: site.run.clone(),
+                controller: identity.controller.clone(),
+                run: identity.run.clone(),
                 place,
                 holds: true,
             },
@@ -60,9 +60,9 @@ impl OwnLease {
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseInputs {
     pub(crate) desires: watch::Receiver<Arc<DesiredState>>,
-    pub(crate) worlds: watch::Receiver<Arc<Store>>,
+    pub(crate) stores: watch::Receiver<Arc<Store>>,
     /// Closed when the last act has come back.
-    pub(crate) outlooks: watch::Receiver<Arc<Snapshot>>,
+    pub(crate) snapshots: watch::Receiver<Arc<Snapshot>>,
 }
 
 struct LeaseTask<B> {
@@ -92,10 +92,10 @@ pub(crate) async fn run<B: Backend>(
         clock,
         written: None,
     };
-    let mut outlooks = keeper.facts.outlooks.clone();
+    let mut snapshots = keeper.facts.snapshots.clone();
     let acts_ended = async {
         stop.cancelled().await;
-        while outlooks.changed().await.is_ok() {}
+        while snapshots.changed().await.is_ok() {}
     };
     tokio::select! {
         () = acts_ended => {}
@@ -107,7 +107,7 @@ pub(crate) async fn run<B: Backend>(
 impl<B: Backend> LeaseTask<B> {
     async fn keep(&mut self) {
         loop {
-            let next = if self.facts.worlds.borrow_and_update().reachable() {
+            let next = if self.facts.stores.borrow_and_update().reachable() {
                 self.look_or_renew().await
             } else {
                 self.leases.send_if_modified(Leases::lost);
@@ -119,15 +119,15 @@ impl<B: Backend> LeaseTask<B> {
 
     /// Until there is something to do: the time has come, something else is claimed, or the engine came back.
     async fn wait(&mut self, until: Option<Timestamp>) {
-        let reachable = self.facts.worlds.borrow().reachable();
+        let reachable = self.facts.stores.borrow().reachable();
         loop {
             let facts = &mut self.facts;
             tokio::select! {
                 Ok(()) = facts.desires.changed() => {}
-                Ok(()) = facts.worlds.changed() => {}
+                Ok(()) = facts.stores.changed() => {}
                 () = self.clock.sleep_until(until) => return,
             }
-            if self.facts.worlds.borrow().reachable() != reachable || (reachable && self.claims_more()) {
+            if self.facts.stores.borrow().reachable() != reachable || (reachable && self.claims_more()) {
                 return;
             }
         }
@@ -226,8 +226,8 @@ impl<B: Backend> LeaseTask<B> {
 
     /// What is desired, and what we still have something of.
     fn wanted(&self) -> BTreeSet<EnvName> {
-        let world = self.facts.worlds.borrow();
-        let left = world
+        let store = self.facts.stores.borrow();
+        let left = store
             .environments()
             .iter()
             .filter(|(_, seen)| self.has_some_of(seen));
@@ -239,8 +239,8 @@ impl<B: Backend> LeaseTask<B> {
         let Some((_, written)) = &self.written else {
             return true;
         };
-        let world = self.facts.worlds.borrow();
-        let left = world
+        let store = self.facts.stores.borrow();
+        let left = store
             .environments()
             .iter()
             .filter(|(_, seen)| self.has_some_of(seen));

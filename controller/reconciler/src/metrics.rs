@@ -7,7 +7,16 @@ pub mod make;
 
 /// Why the reconcile loop goes round, in a word each.
 const WAKES: [&str; 10] = [
-    "start", "specs", "store", "health", "leases", "preflight", "timer", "journal", "action", "command",
+    "start",
+    "specs",
+    "store",
+    "health",
+    "leases",
+    "preflight",
+    "timer",
+    "journal",
+    "action",
+    "command",
 ];
 /// What a probe asks by.
 const PROBES: [&str; 3] = ["http", "tcp", "exec"];

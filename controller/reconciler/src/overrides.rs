@@ -68,7 +68,7 @@ pub struct Rollback {
 #[derive(Clone, Copy)]
 pub(crate) struct OverrideInputs<'a> {
     pub(crate) specs: &'a SpecRegistry,
-    pub(crate) world: &'a Store,
+    pub(crate) store: &'a Store,
     pub(crate) memory: &'a PlannerState,
     pub(crate) now: Timestamp,
 }
@@ -225,7 +225,7 @@ impl Overrides {
         let own = all
             .iter()
             .filter(|found| found.at >= lease.since && found.at < lease.until);
-        let disturbances: Vec<_> = own
+        let disruptions: Vec<_> = own
             .map(|found| Disruption {
                 case: case.to_owned(),
                 ..found.clone()
@@ -237,8 +237,8 @@ impl Overrides {
             began: lease.since.to_string(),
             ended: facts.now.to_string(),
             expired: (lease.until <= facts.now).then(|| lease.until.to_string()),
-            restarts_during_run: disturbances.len(),
-            disruptions: disturbances,
+            restarts_during_run: disruptions.len(),
+            disruptions,
         }))
     }
 
@@ -288,7 +288,7 @@ impl Overrides {
         to: &EnvName,
         facts: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
-        let taken = self.accepted(to, facts.specs).is_some() || facts.world.of(to).is_some();
+        let taken = self.accepted(to, facts.specs).is_some() || facts.store.of(to).is_some();
         if taken {
             return Err(CommandError::Refused(format!(
                 "there is an environment `{to}` already"
@@ -360,17 +360,17 @@ impl Overrides {
                 .is_some_and(|kept| kept.last_good.as_ref() == Some(revision));
             let goods = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
             let last = goods.last().filter(|last| last.desired.revision == *revision);
-            if !ready || last.is_some_and(|last| known_good::runs_as_pinned(last, facts.world)) {
+            if !ready || last.is_some_and(|last| known_good::runs_as_pinned(last, facts.store)) {
                 continue;
             }
-            let proven = known_good::proven_at(env, facts.world);
+            let proven = known_good::proven_at(env, facts.store);
             if proven > facts.now {
                 next = Some(next.map_or(proven, |next| next.min(proven)));
                 continue;
             }
             let goods = self.known_good.entry(env.clone()).or_default();
             goods.retain(|good| good.desired.revision != *revision);
-            goods.push(Arc::new(known_good::pinned(accepted, facts.world)));
+            goods.push(Arc::new(known_good::pinned(accepted, facts.store)));
             let surplus = goods.len().saturating_sub(2);
             goods.drain(..surplus);
         }

@@ -40,10 +40,10 @@ fn end_test() -> Command {
 }
 
 struct Desk {
-    wishes: Overrides,
+    overrides: Overrides,
     specs: SpecRegistry,
     memory: PlannerState,
-    world: Store,
+    store: Store,
     now: Timestamp,
 }
 
@@ -53,10 +53,10 @@ impl Desk {
         specs.scanned = true;
         specs.environments.insert(env("shop"), file.clone());
         let mut desk = Self {
-            wishes: Overrides::default(),
+            overrides: Overrides::default(),
             specs,
             memory: PlannerState::default(),
-            world: Store::default(),
+            store: Store::default(),
             now: Timestamp(10_000),
         };
         desk.memory
@@ -68,23 +68,23 @@ impl Desk {
     fn tell(&mut self, command: &Command) -> Result<Reply, CommandError> {
         let facts = OverrideInputs {
             specs: &self.specs,
-            world: &self.world,
+            store: &self.store,
             memory: &self.memory,
             now: self.now,
         };
-        self.wishes.apply(command, facts)
+        self.overrides.apply(command, facts)
     }
 
     fn file(&mut self, file: &Arc<Accepted>) {
         self.specs.environments.insert(env("shop"), file.clone());
-        self.wishes.drop_expired(&self.specs, self.now);
+        self.overrides.drop_expired(&self.specs, self.now);
     }
 
     /// When the next one has lived for its time.
     fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.wishes.expire(OverrideInputs {
+        self.overrides.expire(OverrideInputs {
             specs: &self.specs,
-            world: &self.world,
+            store: &self.store,
             memory: &self.memory,
             now,
         })
@@ -93,22 +93,22 @@ impl Desk {
     /// The revision that is desired became ready.
     fn ready(&mut self) {
         let desired = self
-            .wishes
+            .overrides
             .effective(&self.specs)
             .unwrap_or_else(|| self.specs.environments.clone());
         let kept = self.memory.environments.get_mut(&env("shop")).unwrap();
         kept.last_good = Some(desired[&env("shop")].desired.revision.clone());
         let facts = OverrideInputs {
             specs: &self.specs,
-            world: &self.world,
+            store: &self.store,
             memory: &self.memory,
             now: self.now,
         };
-        self.wishes.record_known_good(&desired, facts);
+        self.overrides.record_known_good(&desired, facts);
     }
 
     fn image(&self, name: &str) -> Option<String> {
-        let standing = self.wishes.effective(&self.specs);
+        let standing = self.overrides.effective(&self.specs);
         let desired = standing.as_ref().unwrap_or(&self.specs.environments);
         let web = desired.get(&env(name))?.desired.services.values().next()?;
         Some(web.image.reference().to_owned())
@@ -141,8 +141,8 @@ fn a_rollback_goes_to_the_last_other_revision_that_was_ready_and_ends_with_the_n
     );
     assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
     // What is kept of it outlives the process.
-    let text = serde_json::to_string(&desk.wishes).unwrap();
-    desk.wishes = serde_json::from_str(&text).unwrap();
+    let text = serde_json::to_string(&desk.overrides).unwrap();
+    desk.overrides = serde_json::from_str(&text).unwrap();
     desk.file(&two);
     assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
     desk.file(&three);
@@ -160,11 +160,11 @@ fn what_has_lived_for_its_time_is_down_until_its_file_changes_or_somebody_brings
     assert_eq!(desk.image("shop"), None);
 
     // It outlives the process, and is no order of a person.
-    let text = serde_json::to_string(&desk.wishes).unwrap();
-    desk.wishes = serde_json::from_str(&text).unwrap();
+    let text = serde_json::to_string(&desk.overrides).unwrap();
+    desk.overrides = serde_json::from_str(&text).unwrap();
     desk.file(&file);
     assert_eq!((desk.expire(at(3_600)), desk.image("shop")), (None, None));
-    assert!(desk.wishes.expired.contains(&env("shop")));
+    assert!(desk.overrides.expired.contains(&env("shop")));
 
     // Brought back it lives for as long again.
     desk.now = at(4_000);
@@ -172,7 +172,7 @@ fn what_has_lived_for_its_time_is_down_until_its_file_changes_or_somebody_brings
         environment: env("shop"),
     };
     assert_eq!(desk.tell(&retry), Ok(Reply::Done));
-    assert!(desk.wishes.expired.is_empty());
+    assert!(desk.overrides.expired.is_empty());
     assert_eq!(desk.expire(at(4_001)), Some(at(4_060)));
     assert!(desk.image("shop").is_some());
     assert_eq!((desk.expire(at(4_060)), desk.image("shop")), (None, None));
@@ -185,7 +185,11 @@ fn what_has_lived_for_its_time_is_down_until_its_file_changes_or_somebody_brings
         desk.expire(at(5_001)),
         Some(at(5_000) + Duration::from_secs(7_200))
     );
-    assert!(desk.image("shop").is_some() && desk.wishes.expired.is_empty() && desk.wishes.revived.is_empty());
+    assert!(
+        desk.image("shop").is_some()
+            && desk.overrides.expired.is_empty()
+            && desk.overrides.revived.is_empty()
+    );
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn what_has_lived_for_its_time_stays_until_the_test_on_it_has_ended() {
     let mut desk = Desk::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
     let begin = begin_test(600);
     assert!(matches!(desk.tell(&begin), Ok(Reply::TestLease(_))));
-    let until = desk.wishes.requests.leases[0].until;
+    let until = desk.overrides.requests.leases[0].until;
     let over = desk.now + Duration::from_secs(60);
     assert_eq!(
         desk.expire(over),
@@ -234,13 +238,13 @@ fn a_revision_that_misses_its_deadline_gives_way_by_itself() {
     let due = |desk: &mut Desk, at: i64| {
         let facts = OverrideInputs {
             specs: &desk.specs,
-            world: &desk.world,
+            store: &desk.store,
             memory: &desk.memory,
             now: Timestamp(at),
         };
-        desk.wishes.roll_back_automatically(facts)
+        desk.overrides.roll_back_automatically(facts)
     };
-    desk.world = listed();
+    desk.store = listed();
     assert_eq!(due(&mut desk, 100_000), None, "nothing to go back to");
     desk.ready();
     desk.file(&two);
@@ -258,7 +262,7 @@ fn what_failed_and_is_not_required_rolls_nothing_back() {
         let more = format!("    criticality: {criticality}\n{auto}");
         let (one, two) = (accepted("web:1", &more), accepted("web:2", &more));
         let mut desk = Desk::with(&one);
-        desk.world = listed();
+        desk.store = listed();
         desk.ready();
         desk.file(&two);
         let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
@@ -270,11 +274,11 @@ fn what_failed_and_is_not_required_rolls_nothing_back() {
         for at in [100_000, 160_000] {
             let facts = OverrideInputs {
                 specs: &desk.specs,
-                world: &desk.world,
+                store: &desk.store,
                 memory: &desk.memory,
                 now: Timestamp(at),
             };
-            desk.wishes.roll_back_automatically(facts);
+            desk.overrides.roll_back_automatically(facts);
         }
         desk.image("shop").as_deref() == Some("web:1")
     };
@@ -284,15 +288,15 @@ fn what_failed_and_is_not_required_rolls_nothing_back() {
 
 fn listed() -> Store {
     use argus_core::observed::WatchEvent;
-    let mut world = Store::default();
-    for sighting in [
+    let mut store = Store::default();
+    for event in [
         WatchEvent::Connected(Timestamp(1)),
         WatchEvent::Init,
         WatchEvent::InitDone,
     ] {
-        world.apply(sighting);
+        store.apply(event);
     }
-    world
+    store
 }
 
 #[test]
@@ -306,14 +310,16 @@ fn only_the_time_in_which_a_revision_could_be_tried_runs_its_deadline() {
         desk.now = Timestamp(second * 1_000);
         let facts = OverrideInputs {
             specs: &desk.specs,
-            world: &desk.world,
+            store: &desk.store,
             memory: &desk.memory,
             now: desk.now,
         };
-        desk.wishes.roll_back_automatically(facts).map(|at| at.0 / 1_000)
+        desk.overrides
+            .roll_back_automatically(facts)
+            .map(|at| at.0 / 1_000)
     };
     assert_eq!(due(&mut desk, 1_000), None, "there is no engine to try it on");
-    desk.world = listed();
+    desk.store = listed();
     assert_eq!(due(&mut desk, 1_100), Some(1_160));
     let hold = Command::Hold {
         environment: env("shop"),
@@ -331,8 +337,8 @@ fn only_the_time_in_which_a_revision_could_be_tried_runs_its_deadline() {
     desk.tell(&resume).unwrap();
     assert_eq!(due(&mut desk, 2_000), Some(2_060));
     // A controller that was away starts it anew.
-    let text = serde_json::to_string(&desk.wishes).unwrap();
-    desk.wishes = serde_json::from_str(&text).unwrap();
+    let text = serde_json::to_string(&desk.overrides).unwrap();
+    desk.overrides = serde_json::from_str(&text).unwrap();
     assert_eq!(due(&mut desk, 3_000), Some(3_060));
     assert_eq!(desk.image("shop").as_deref(), Some("web:2"));
     due(&mut desk, 3_060);
@@ -348,18 +354,18 @@ fn a_retry_takes_back_what_was_rolled_back_by_itself_and_not_what_a_person_rolle
     };
     for by_itself in [true, false] {
         let mut desk = Desk::with(&one);
-        desk.world = listed();
+        desk.store = listed();
         desk.ready();
         desk.file(&two);
         if by_itself {
             for at in [100_000, 160_000] {
                 let facts = OverrideInputs {
                     specs: &desk.specs,
-                    world: &desk.world,
+                    store: &desk.store,
                     memory: &desk.memory,
                     now: Timestamp(at),
                 };
-                desk.wishes.roll_back_automatically(facts);
+                desk.overrides.roll_back_automatically(facts);
             }
         } else {
             desk.tell(&rollback()).unwrap();
@@ -370,11 +376,11 @@ fn a_retry_takes_back_what_was_rolled_back_by_itself_and_not_what_a_person_rolle
         assert_eq!(desk.image("shop").as_deref(), Some(expected));
         let facts = OverrideInputs {
             specs: &desk.specs,
-            world: &desk.world,
+            store: &desk.store,
             memory: &desk.memory,
             now: Timestamp(170_000),
         };
-        let next = desk.wishes.roll_back_automatically(facts);
+        let next = desk.overrides.roll_back_automatically(facts);
         let expected = by_itself.then_some(Timestamp(230_000));
         assert_eq!(next, expected, "and it has its whole deadline again");
     }
@@ -451,10 +457,10 @@ fn a_test_that_outlived_its_lease_still_has_its_report() {
             })
             .to_vec();
         desk.now = Timestamp(ended);
-        desk.wishes.drop_expired(&desk.specs, desk.now);
-        assert!(desk.wishes.requests.lease(&env("shop"), desk.now).is_none());
+        desk.overrides.drop_expired(&desk.specs, desk.now);
+        assert!(desk.overrides.requests.lease(&env("shop"), desk.now).is_none());
         assert_eq!(
-            desk.wishes.requests.next_end(desk.now),
+            desk.overrides.requests.next_end(desk.now),
             None,
             "nobody is woken for it"
         );

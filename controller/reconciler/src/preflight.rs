@@ -20,8 +20,8 @@ pub(crate) struct PreflightIo {
     /// Somebody waits for a look; many who wait are one look.
     pub(crate) wanted: Arc<Notify>,
     /// An engine that answers anew is looked at anew.
-    pub(crate) worlds: watch::Receiver<Arc<Store>>,
-    pub(crate) surveys: watch::Sender<Arc<PreflightSnapshot>>,
+    pub(crate) stores: watch::Receiver<Arc<Store>>,
+    pub(crate) preflights: watch::Sender<Arc<PreflightSnapshot>>,
 }
 
 /// Surveys until it is stopped: when the engine comes within reach, and when it is asked to; never by itself.
@@ -37,18 +37,18 @@ pub(crate) async fn run<B: Backend>(
         let asked = tokio::select! {
             () = stop.cancelled() => return,
             () = lines.wanted.notified() => true,
-            changed = lines.worlds.changed() => {
+            changed = lines.stores.changed() => {
                 if changed.is_err() {
                     return;
                 }
-                let before = std::mem::replace(&mut within_reach, lines.worlds.borrow_and_update().reachable());
+                let before = std::mem::replace(&mut within_reach, lines.stores.borrow_and_update().reachable());
                 within_reach && !before
             }
         };
         if asked {
-            let survey = take(backend.as_ref(), &state, clock).await;
-            tracing::debug!(?survey, "survey");
-            lines.surveys.send_replace(Arc::new(survey));
+            let preflight = take(backend.as_ref(), &state, clock).await;
+            tracing::debug!(?preflight, "survey");
+            lines.preflights.send_replace(Arc::new(preflight));
         }
     }
 }
@@ -112,32 +112,32 @@ mod tests {
     async fn it_looks_when_the_engine_comes_and_when_it_is_asked_and_not_by_itself() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        let (worlds, seen) = watch::channel(Arc::<Store>::default());
-        let (surveys, mut told) = watch::channel(Arc::<PreflightSnapshot>::default());
+        let (stores, seen) = watch::channel(Arc::<Store>::default());
+        let (preflights, mut told) = watch::channel(Arc::<PreflightSnapshot>::default());
         let wanted = Arc::new(Notify::new());
         let lines = PreflightIo {
             wanted: wanted.clone(),
-            worlds: seen,
-            surveys,
+            stores: seen,
+            preflights,
         };
         let (stop, backend) = (CancellationToken::new(), Arc::new(FakeBackend::empty()));
         let task = run(backend, state.clone(), lines, Clock::system(), stop.clone());
         let story = async {
-            let mut world = Store::default();
-            world.apply(WatchEvent::Connected(Timestamp(1)));
-            worlds.send_replace(Arc::new(world.clone()));
+            let mut store = Store::default();
+            store.apply(WatchEvent::Connected(Timestamp(1)));
+            stores.send_replace(Arc::new(store.clone()));
             told.changed().await.unwrap();
             assert_eq!(told.borrow_and_update().journal, Observation::Known(Ok(())));
             // The engine is there as before: nothing new is to be learned.
-            worlds.send_replace(Arc::new(world));
+            stores.send_replace(Arc::new(store));
             let quiet = tokio::time::timeout(Duration::from_millis(50), told.changed()).await;
             assert!(quiet.is_err());
             std::fs::remove_dir_all(state.private()).unwrap();
             wanted.notify_one();
             told.changed().await.unwrap();
-            let survey = told.borrow_and_update().clone();
-            assert!(matches!(&survey.journal, Observation::Known(Err(why)) if !why.is_empty()));
-            assert!(survey.at.is_some());
+            let preflight = told.borrow_and_update().clone();
+            assert!(matches!(&preflight.journal, Observation::Known(Err(why)) if !why.is_empty()));
+            assert!(preflight.at.is_some());
             stop.cancel();
         };
         tokio::join!(task, story);

@@ -63,31 +63,31 @@ struct Prober<B> {
 pub async fn run<B: Backend>(
     backend: Arc<B>,
     mut desires: watch::Receiver<Arc<DesiredState>>,
-    mut worlds: watch::Receiver<Arc<Store>>,
+    mut stores: watch::Receiver<Arc<Store>>,
     voice: ProberIo,
     places: Addresses,
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let crew = TaskSet::default();
+    let tasks = TaskSet::default();
     let mut prober = Prober {
         backend,
         clock,
         runs: BTreeMap::new(),
         heap: Heap::default(),
-        tasks: crew,
+        tasks,
         tally: voice.tally,
         generations: 0,
         here: false,
     };
     loop {
         {
-            let (desires, world) = (
+            let (desires, store) = (
                 desires.borrow_and_update().clone(),
-                worlds.borrow_and_update().clone(),
+                stores.borrow_and_update().clone(),
             );
-            prober.meet(world.reachable());
-            prober.update_targets(target::wanted(&desires, &world, places));
+            prober.meet(store.reachable());
+            prober.update_targets(target::wanted(&desires, &store, places));
         }
         prober.fire();
         prober.publish(&voice.healths);
@@ -97,7 +97,7 @@ pub async fn run<B: Backend>(
         let ended = tokio::select! {
             () = stop.cancelled() => return,
             changed = desires.changed() => if changed.is_err() { return } else { None },
-            changed = worlds.changed() => if changed.is_err() { return } else { None },
+            changed = stores.changed() => if changed.is_err() { return } else { None },
             ended = prober.tasks.next_ended() => Some(ended),
             () = clock.sleep_until(wake) => None,
         };

@@ -116,30 +116,30 @@ enum Wake {
 
 impl<B: Backend> Reconciler<B> {
     pub(crate) fn new(
-        brain: Planner,
+        planner: Planner,
         backend: Arc<B>,
-        hands: Executor<B>,
+        executor: Executor<B>,
         clock: Clock,
         inputs: InputChannels,
         told: OutputChannels,
-        chronicle: EventRecorder,
+        recorder: EventRecorder,
     ) -> Self {
-        let (board, wishes) = (hands.progress(), told.persisted.borrow().overrides.clone());
+        let (board, overrides) = (executor.progress(), told.persisted.borrow().overrides.clone());
         let plans = Arc::default();
         Self {
-            planner: brain,
+            planner,
             backend,
-            executor: hands,
+            executor,
             progress: board,
             clock,
             inputs,
-            overrides: wishes,
+            overrides,
             plans,
             outputs: told,
             breakers_version: 0,
             commands: 0,
             pending_replies: Vec::new(),
-            recorder: chronicle,
+            recorder,
         }
     }
 
@@ -218,17 +218,17 @@ impl<B: Backend> Reconciler<B> {
     /// One look at everything, the acts that follow from it, and the outlook for the others.
     fn reconcile_once(&mut self, why: &'static str) -> Option<Timestamp> {
         let specs = self.inputs.specs.borrow_and_update().clone();
-        let world = self.inputs.stores.borrow_and_update().clone();
+        let store = self.inputs.stores.borrow_and_update().clone();
         let health = self.inputs.healths.borrow_and_update().clone();
         let leases = self.inputs.leases.borrow_and_update().clone();
-        let survey = self.inputs.preflights.borrow_and_update().clone();
+        let preflight = self.inputs.preflights.borrow_and_update().clone();
         let links = self.inputs.links.borrow_and_update().clone();
         self.planner.on_links_changed(&links);
         let now = self.clock.now();
         self.overrides.drop_expired(&specs, now);
         let facts = overrides::OverrideInputs {
             specs: &specs,
-            world: &world,
+            store: &store,
             memory: self.planner.state(),
             now,
         };
@@ -248,26 +248,26 @@ impl<B: Backend> Reconciler<B> {
         });
         let looked = RecoveryInputs {
             specs: &specs,
-            world: &world,
+            store: &store,
             desired,
             memory: self.planner.state(),
-            site: self.planner.identity(),
+            identity: self.planner.identity(),
             now,
         };
         self.recorder.recover(&looked);
-        let mut orders = self.overrides.requests.clone();
-        orders.restrictions = self.recorder.restrictions(&looked);
-        orders.expired.clone_from(&self.overrides.expired);
+        let mut requests = self.overrides.requests.clone();
+        requests.restrictions = self.recorder.restrictions(&looked);
+        requests.expired.clone_from(&self.overrides.expired);
         let span = tracing::debug_span!("turn", why, now = now.0);
         let turn = span.in_scope(|| {
             self.planner.reconcile(&Inputs {
                 specs: desired,
                 scanned: specs.scanned,
-                store: &world,
+                store: &store,
                 health: &health,
                 leases: &leases,
-                requests: &orders,
-                preflight: Some(&survey),
+                requests: &requests,
+                preflight: Some(&preflight),
                 now,
             })
         });
@@ -275,7 +275,7 @@ impl<B: Backend> Reconciler<B> {
             desired,
             overrides::OverrideInputs {
                 specs: &specs,
-                world: &world,
+                store: &store,
                 memory: self.planner.state(),
                 now,
             },
@@ -304,9 +304,9 @@ impl<B: Backend> Reconciler<B> {
     }
 
     fn on_result(&mut self, finished: &Finished) {
-        let world = self.inputs.stores.borrow().clone();
+        let store = self.inputs.stores.borrow().clone();
         self.planner
-            .finished(&finished.step, &finished.outcome, &world, self.clock.now());
+            .finished(&finished.step, &finished.outcome, &store, self.clock.now());
         self.publish_breakers();
     }
 
@@ -316,23 +316,23 @@ impl<B: Backend> Reconciler<B> {
         if std::mem::replace(&mut self.breakers_version, memory.breakers.version())
             != memory.breakers.version()
         {
-            let openings = BreakerEpochs::of(&memory.breakers, memory.environments.keys());
-            self.outputs.epochs.send_replace(openings);
+            let epochs = BreakerEpochs::of(&memory.breakers, memory.environments.keys());
+            self.outputs.epochs.send_replace(epochs);
         }
     }
 
     fn publish(&mut self) {
         let last = self.outputs.snapshots.borrow().clone();
         let specs = self.inputs.specs.borrow().clone();
-        let world = self.inputs.stores.borrow().clone();
+        let store = self.inputs.stores.borrow().clone();
         let progress = self.progress.read();
-        let mut outlook = Snapshot {
+        let mut snapshot = Snapshot {
             as_of: self.clock.now(),
             mode: last.mode,
             problems: self.recorder.problems(),
             identity: last.identity.clone(),
             specs,
-            store: world,
+            store,
             health: self.inputs.healths.borrow().clone(),
             preflight: self.inputs.preflights.borrow().clone(),
             links: self.inputs.links.borrow().clone(),
@@ -342,10 +342,10 @@ impl<B: Backend> Reconciler<B> {
             desired: self.outputs.desires.borrow().clone(),
             overrides: shared(&last.overrides, &self.overrides),
         };
-        outlook.mode = outlook.facts().mode();
-        self.recorder.mode(&outlook);
-        if !outlook.eq_ignoring_time(&last) {
-            self.outputs.snapshots.send_replace(Arc::new(outlook));
+        snapshot.mode = snapshot.facts().mode();
+        self.recorder.mode(&snapshot);
+        if !snapshot.eq_ignoring_time(&last) {
+            self.outputs.snapshots.send_replace(Arc::new(snapshot));
         }
     }
 
@@ -371,9 +371,9 @@ impl<B: Backend> Reconciler<B> {
         let all = async {
             while self.executor.in_flight() > 0 {
                 let finished = self.executor.next_result().await;
-                let world = self.inputs.stores.borrow().clone();
+                let store = self.inputs.stores.borrow().clone();
                 self.planner
-                    .finished(&finished.step, &finished.outcome, &world, self.clock.now());
+                    .finished(&finished.step, &finished.outcome, &store, self.clock.now());
             }
         };
         if tokio::time::timeout(grace, all).await.is_err() {

@@ -87,7 +87,7 @@ pub struct Controller {
     options: Options,
     state: StateDir,
     lock: Lock,
-    site: ControllerIdentity,
+    identity: ControllerIdentity,
     opening: Startup,
     place: String,
 }
@@ -130,7 +130,7 @@ impl Controller {
             cleared,
         );
         let place = identity::place(state.root());
-        let site = ControllerIdentity {
+        let identity = ControllerIdentity {
             controller: opening.controller.clone(),
             run,
             publish_address: options.publish_address,
@@ -139,7 +139,7 @@ impl Controller {
             options,
             state,
             lock,
-            site,
+            identity,
             opening,
             place,
         })
@@ -151,8 +151,8 @@ impl Controller {
     }
 
     /// Who this controller is; for the backend, which looks at owners again before it removes.
-    pub fn site(&self) -> &ControllerIdentity {
-        &self.site
+    pub fn identity(&self) -> &ControllerIdentity {
+        &self.identity
     }
 
     /// Its state directory.
@@ -175,12 +175,12 @@ impl Controller {
             options,
             state,
             lock,
-            site,
+            identity,
             opening,
             place,
         } = self;
         let clock = options.clock;
-        let (openings, openings_seen) = watch::channel(BreakerEpochs::default());
+        let (epochs, openings_seen) = watch::channel(BreakerEpochs::default());
         // The one way to the engine from here on.
         let (backend, lock) = (
             Arc::new(BreakerGuard::new(backend, openings_seen.clone())),
@@ -189,31 +189,31 @@ impl Controller {
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
         let Started {
-            persisted: remembered,
+            persisted,
             stopped,
             starting_point: kept,
             journal,
-            recorder: chronicle,
-        } = opening.begin(&supervisor, &site.run, state.incidents());
+            recorder,
+        } = opening.begin(&supervisor, &identity.run, state.incidents());
         // Facts travel on watch channels, which hold the newest value and cannot fill.
         let (books, specs_seen) = watch::channel(Arc::<SpecRegistry>::default());
         let (told_of, told_of_seen) = watch::channel(Arc::<SpecRegistry>::default());
         let (desires, desires_seen) = watch::channel(Arc::<DesiredState>::default());
-        let (worlds, worlds_seen) = watch::channel(Arc::default());
+        let (stores, worlds_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (kept, kept_seen) = watch::channel(kept);
-        let holder = lease::OwnLease::new(&site, place, options.lease_ttl);
+        let holder = lease::OwnLease::new(&identity, place, options.lease_ttl);
         let (leases, leases_seen) = watch::channel(Leases::of(holder.identity.clone()));
         let memory = PlannerState {
-            environments: remembered.environments.clone(),
+            environments: persisted.environments.clone(),
             breakers: BreakerRegistry::new(options.engine_breaker),
             stopped_by_us: stopped.into_iter().map(|id| (id, None)).collect(),
             ..PlannerState::default()
         };
-        let (remembered, remembered_seen) = watch::channel(remembered);
+        let (persisted, remembered_seen) = watch::channel(persisted);
         let (written, written_seen) = watch::channel(None);
-        let blank = Snapshot::blank(site.clone(), memory.clone(), clock.now());
-        let (outlooks, outlooks_seen) = watch::channel(Arc::new(blank));
+        let blank = Snapshot::blank(identity.clone(), memory.clone(), clock.now());
+        let (snapshots, outlooks_seen) = watch::channel(Arc::new(blank));
         let (commands, requests) = mpsc::channel(COMMANDS);
 
         supervisor.spawn_once(
@@ -223,14 +223,14 @@ impl Controller {
         );
         let (folder, reader) = sync_barrier::sides();
         let told = (kept, books, reader);
-        start_specs(&supervisor, rules(&options, &site), told, clock, &stop);
+        start_specs(&supervisor, rules(&options, &identity), told, clock, &stop);
         // The engine is watched by one watch for the life of the process: it cannot be made twice.
         supervisor.spawn_once(
             "informer",
             Importance::Critical,
             informer::run(
                 backend.clone(),
-                worlds,
+                stores,
                 journal.tally().clone(),
                 clock,
                 stop.clone(),
@@ -249,8 +249,8 @@ impl Controller {
         start_keepers(&supervisor, &state, (remembered_seen, written), kept_seen);
         let about = lease::LeaseInputs {
             desires: desires_seen,
-            worlds: worlds_seen.clone(),
-            outlooks: outlooks_seen.clone(),
+            stores: worlds_seen.clone(),
+            snapshots: outlooks_seen.clone(),
         };
         start_lease(&supervisor, &backend, holder, about, leases, clock, &stop);
         let (wanted, surveys_seen) =
@@ -264,11 +264,11 @@ impl Controller {
             &stop,
         );
         supervisor.spawn("status", Importance::Critical, {
-            let (state, outlooks) = (state.clone(), outlooks_seen.clone());
-            move || status_writer::run(state.clone(), view.clone(), outlooks.clone(), told_of.clone())
+            let (state, snapshots) = (state.clone(), outlooks_seen.clone());
+            move || status_writer::run(state.clone(), view.clone(), snapshots.clone(), told_of.clone())
         });
         // It owns all memory: one that died in the middle of a turn is not to be trusted with another.
-        let hands = Executor::new(
+        let executor = Executor::new(
             backend.clone(),
             openings_seen,
             options.deadlines,
@@ -289,14 +289,14 @@ impl Controller {
         };
         let told = OutputChannels {
             desires,
-            snapshots: outlooks,
-            persisted: remembered,
-            epochs: openings,
+            snapshots,
+            persisted,
+            epochs,
             needs_preflight: wanted,
             heartbeat: supervisor.pulses().of(LOOP),
         };
-        let brain = Planner::new(site, memory).with_deadlines(options.deadlines);
-        let reconciler = Reconciler::new(brain, backend, hands, clock, facts, told, chronicle);
+        let planner = Planner::new(identity, memory).with_deadlines(options.deadlines);
+        let reconciler = Reconciler::new(planner, backend, executor, clock, facts, told, recorder);
         supervisor.spawn_once(
             "reconciler",
             Importance::Critical,

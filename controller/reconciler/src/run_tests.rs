@@ -19,12 +19,12 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct View;
 
 impl StatusView for View {
-    fn environments(&self, outlook: &Snapshot) -> BTreeSet<EnvName> {
-        outlook.specs.environments.keys().cloned().collect()
+    fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
+        snapshot.specs.environments.keys().cloned().collect()
     }
 
-    fn environment(&self, env: &EnvName, outlook: &Snapshot, _: Option<&str>) -> EnvFiles {
-        let down = outlook.overrides.down.contains_key(env);
+    fn environment(&self, env: &EnvName, snapshot: &Snapshot, _: Option<&str>) -> EnvFiles {
+        let down = snapshot.overrides.down.contains_key(env);
         EnvFiles {
             json: format!("{{\"environment\":\"{env}\",\"down\":{down}}}"),
             env: String::new(),
@@ -32,8 +32,8 @@ impl StatusView for View {
         }
     }
 
-    fn controller(&self, outlook: &Snapshot, _: Option<&str>) -> String {
-        format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
+    fn controller(&self, snapshot: &Snapshot, _: Option<&str>) -> String {
+        format!("{{\"mode\":\"{:?}\"}}", snapshot.mode)
     }
 }
 
@@ -72,8 +72,8 @@ fn retry(env: &EnvName) -> Command {
 }
 
 async fn until(handle: &Handle, what: &str, is: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
-    let mut outlooks = handle.snapshots();
-    let waited = tokio::time::timeout(LIMIT, outlooks.wait_for(|outlook| is(outlook))).await;
+    let mut snapshots = handle.snapshots();
+    let waited = tokio::time::timeout(LIMIT, snapshots.wait_for(|snapshot| is(snapshot))).await;
     waited.map_or_else(|_| panic!("{what}"), |found| found.unwrap().clone())
 }
 
@@ -87,15 +87,15 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     std::fs::write(specs.join("e2e.yaml"), spec).unwrap();
 
     let controller = Controller::open(options(dir.path())).unwrap();
-    let site = controller.site().clone();
+    let identity = controller.identity().clone();
     match Controller::open(options(dir.path())).unwrap_err() {
-        StateError::Held(LockError::Held { holder, .. }) => assert_eq!(holder.run, site.run),
+        StateError::Held(LockError::Held { holder, .. }) => assert_eq!(holder.run, identity.run),
         other => panic!("{other}"),
     }
     let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
-    let up = |outlook: &Snapshot| outlook.is_complete() && outlook.mode == Mode::Full;
-    until(&handle, "up", |outlook| {
-        up(outlook) && outlook.specs.environments.contains_key(&shop)
+    let up = |snapshot: &Snapshot| snapshot.is_complete() && snapshot.mode == Mode::Full;
+    until(&handle, "up", |snapshot| {
+        up(snapshot) && snapshot.specs.environments.contains_key(&shop)
     })
     .await;
     let nobody = EnvName::new("nobody").unwrap();
@@ -104,8 +104,8 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
         Err(CommandError::Unknown(nobody))
     );
     handle.send(down(&shop)).await.unwrap();
-    until(&handle, "down", |outlook| {
-        outlook.overrides.down.contains_key(&shop)
+    until(&handle, "down", |snapshot| {
+        snapshot.overrides.down.contains_key(&shop)
     })
     .await;
     let token = running.stop_token();
@@ -126,13 +126,13 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     std::fs::write(specs.join("e2e.yaml"), "project: [").unwrap();
     let controller = Controller::open(options(dir.path())).unwrap();
     assert!(controller.ended_cleanly() && !state.clean_shutdown().exists());
-    assert_eq!(controller.site().controller, site.controller);
-    assert_ne!(controller.site().run, site.run);
+    assert_eq!(controller.identity().controller, identity.controller);
+    assert_ne!(controller.identity().run, identity.run);
     let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
-    let outlook = until(&handle, "up again", up).await;
-    assert!(outlook.specs.environments.contains_key(&shop) && outlook.overrides.down.contains_key(&shop));
+    let snapshot = until(&handle, "up again", up).await;
+    assert!(snapshot.specs.environments.contains_key(&shop) && snapshot.overrides.down.contains_key(&shop));
     handle.send(retry(&shop)).await.unwrap();
-    until(&handle, "lifted", |outlook| outlook.overrides.down.is_empty()).await;
+    until(&handle, "lifted", |snapshot| snapshot.overrides.down.is_empty()).await;
     running.stop_token().cancel();
     assert_eq!(
         tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),
@@ -169,8 +169,8 @@ async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_wi
     std::fs::write(specs.join("e2e.yaml"), spec).unwrap();
     let controller = Controller::open(options(dir.path())).unwrap();
     let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
-    until(&handle, "up", |outlook| {
-        outlook.is_complete() && outlook.specs.environments.contains_key(&shop)
+    until(&handle, "up", |snapshot| {
+        snapshot.is_complete() && snapshot.specs.environments.contains_key(&shop)
     })
     .await;
     let state = StateDir::at(dir.path().join("state"));

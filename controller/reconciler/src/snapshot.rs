@@ -68,12 +68,12 @@ pub struct ControllerProblems {
 
 impl Snapshot {
     /// Nothing is known yet.
-    pub fn blank(site: ControllerIdentity, memory: PlannerState, as_of: Timestamp) -> Self {
+    pub fn blank(identity: ControllerIdentity, memory: PlannerState, as_of: Timestamp) -> Self {
         Self {
             as_of,
             mode: Mode::Minimal,
             problems: ControllerProblems::default(),
-            identity: Arc::new(site),
+            identity: Arc::new(identity),
             specs: Arc::default(),
             desired: Arc::default(),
             store: Arc::default(),

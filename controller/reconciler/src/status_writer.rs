@@ -24,15 +24,15 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Says what stands in the files; pure, and called on a thread that may block.
 pub trait StatusView: Send + Sync + 'static {
     /// The environments that have files.
-    fn environments(&self, outlook: &Snapshot) -> BTreeSet<EnvName> {
-        outlook.environments()
+    fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
+        snapshot.environments()
     }
 
     /// The files of an environment; `previous`: its JSON as it was written last, by whichever process.
-    fn environment(&self, env: &EnvName, outlook: &Snapshot, previous: Option<&str>) -> EnvFiles;
+    fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles;
 
     /// `controller.json`.
-    fn controller(&self, outlook: &Snapshot, previous: Option<&str>) -> String;
+    fn controller(&self, snapshot: &Snapshot, previous: Option<&str>) -> String;
 }
 
 /// The files of an environment.
@@ -56,24 +56,24 @@ struct WriteReport {
 pub async fn run(
     state: StateDir,
     view: Arc<dyn StatusView>,
-    mut outlooks: watch::Receiver<Arc<Snapshot>>,
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
     told_of: watch::Sender<Arc<SpecRegistry>>,
 ) {
     let mut written = WriteReport::default();
     let mut first = true;
-    outlooks.mark_changed();
+    snapshots.mark_changed();
     loop {
-        let ended = outlooks.changed().await.is_err();
+        let ended = snapshots.changed().await.is_err();
         if !ended && !first {
             tokio::time::sleep(SETTLE).await;
         }
-        let outlook = outlooks.borrow_and_update().clone();
-        let specs = outlook.specs.clone();
+        let snapshot = snapshots.borrow_and_update().clone();
+        let specs = snapshot.specs.clone();
         let (dir, view) = (state.clone(), view.clone());
         let done = tokio::task::spawn_blocking(move || {
             let mut written = written;
             let result = if first { written.read(&dir) } else { Ok(()) };
-            let result = result.and_then(|()| written.update(&dir, &*view, &outlook));
+            let result = result.and_then(|()| written.update(&dir, &*view, &snapshot));
             (written, result)
         });
         let result = match done.await {
@@ -99,7 +99,7 @@ pub async fn run(
                 tracing::error!(%error, "cannot write status files");
                 if !ended {
                     tokio::time::sleep(AGAIN).await;
-                    outlooks.mark_changed();
+                    snapshots.mark_changed();
                 }
             }
         }
@@ -147,13 +147,13 @@ impl WriteReport {
         Ok(())
     }
 
-    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, outlook: &Snapshot) -> io::Result<()> {
+    fn update(&mut self, dir: &StateDir, view: &dyn StatusView, snapshot: &Snapshot) -> io::Result<()> {
         let mut there = BTreeSet::from([dir.controller_json()]);
         let mut texts = Vec::new();
-        for env in view.environments(outlook) {
+        for env in view.environments(snapshot) {
             let json = dir.environments().join(format!("{env}.json"));
             let ports = dir.environments().join(format!("{env}.env"));
-            let files = view.environment(&env, outlook, self.files.get(&json).map(String::as_str));
+            let files = view.environment(&env, snapshot, self.files.get(&json).map(String::as_str));
             // Whoever reads of an error finds what was called; a status does not wait for that.
             if let Some(debug) = files.debug {
                 let path = dir.debug(env.as_str());
@@ -168,14 +168,14 @@ impl WriteReport {
             there.extend([json, ports]);
         }
         let previous = self.files.get(&dir.controller_json()).map(String::as_str);
-        let controller = view.controller(outlook, previous);
+        let controller = view.controller(snapshot, previous);
         texts.push((dir.controller_json(), controller));
         // All is said before the first is written: who does not read files hears it on a full disk as well.
         for (path, text) in texts {
             self.put(&path, text)?;
         }
         // Before the first list and scan nobody knows what is gone.
-        if outlook.is_complete() {
+        if snapshot.is_complete() {
             let gone: Vec<PathBuf> = self
                 .files
                 .keys()
@@ -241,8 +241,8 @@ mod tests {
             self.0.iter().map(|name| EnvName::new(*name).unwrap()).collect()
         }
 
-        fn environment(&self, env: &EnvName, outlook: &Snapshot, previous: Option<&str>) -> EnvFiles {
-            let json = format!("{{\"environment\":\"{env}\",\"asOf\":\"{}\"}}", outlook.as_of);
+        fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles {
+            let json = format!("{{\"environment\":\"{env}\",\"asOf\":\"{}\"}}", snapshot.as_of);
             EnvFiles {
                 json,
                 env: format!("KNOWN={}", previous.is_some()),
@@ -250,28 +250,28 @@ mod tests {
             }
         }
 
-        fn controller(&self, outlook: &Snapshot, _: Option<&str>) -> String {
-            format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
+        fn controller(&self, snapshot: &Snapshot, _: Option<&str>) -> String {
+            format!("{{\"mode\":\"{:?}\"}}", snapshot.mode)
         }
     }
 
-    fn outlook(at: i64, complete: bool) -> Snapshot {
+    fn snapshot(at: i64, complete: bool) -> Snapshot {
         let site = ControllerIdentity {
             controller: "C".into(),
             run: "R".into(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let mut outlook = Snapshot::blank(site, PlannerState::default(), Timestamp(at));
+        let mut snapshot = Snapshot::blank(site, PlannerState::default(), Timestamp(at));
         if complete {
-            let mut world = Store::default();
-            world.apply(WatchEvent::Init);
-            world.apply(WatchEvent::InitDone);
-            outlook.store = Arc::new(world);
+            let mut store = Store::default();
+            store.apply(WatchEvent::Init);
+            store.apply(WatchEvent::InitDone);
+            snapshot.store = Arc::new(store);
             let mut specs = SpecRegistry::remembering(BTreeMap::new());
             specs.scanned = true;
-            outlook.specs = Arc::new(specs);
+            snapshot.specs = Arc::new(specs);
         }
-        outlook
+        snapshot
     }
 
     #[test]
@@ -283,17 +283,17 @@ mod tests {
         let mut written = WriteReport::default();
         written.read(&state).unwrap();
         written
-            .update(&state, &View(vec!["shop"]), &outlook(1_000, false))
+            .update(&state, &View(vec!["shop"]), &snapshot(1_000, false))
             .unwrap();
         let first = json("shop").unwrap();
         assert!(json("left").is_ok(), "nobody knows yet");
         written
-            .update(&state, &View(vec!["shop"]), &outlook(9_000, true))
+            .update(&state, &View(vec!["shop"]), &snapshot(9_000, true))
             .unwrap();
         assert_eq!(json("shop").unwrap(), first, "only the time differs");
         assert!(json("left").is_err());
         written
-            .update(&state, &View(vec![]), &outlook(9_000, true))
+            .update(&state, &View(vec![]), &snapshot(9_000, true))
             .unwrap();
         assert!(json("shop").is_err() && !state.environments().join("shop.env").exists());
         assert!(state.controller_json().exists());

@@ -52,7 +52,7 @@ pub struct Supervisor {
     clock: Clock,
     stop: CancellationToken,
     tracker: TaskTracker,
-    deaths: mpsc::Sender<TaskDied>,
+    failures: mpsc::Sender<TaskDied>,
     died: mpsc::Receiver<TaskDied>,
     pulses: Heartbeats,
 }
@@ -61,12 +61,12 @@ impl Supervisor {
     /// A supervisor whose tasks are told to stop by `stop`.
     pub fn new(clock: Clock, stop: CancellationToken) -> Self {
         // One: the first death ends everything, those after it are only logged.
-        let (deaths, died) = mpsc::channel(1);
+        let (failures, died) = mpsc::channel(1);
         Self {
             clock,
             stop,
             tracker: TaskTracker::new(),
-            deaths,
+            failures,
             died,
             pulses: Heartbeats::default(),
         }
@@ -126,8 +126,8 @@ impl Supervisor {
 
     /// Waits until a critical task dies, or until the stop and then for all tasks, but not longer than `grace`.
     pub async fn run(mut self, grace: Duration) -> Result<(), TaskDied> {
-        let death = tokio::select! {
-            death = self.died.recv() => death,
+        let failed_run = tokio::select! {
+            failed_run = self.died.recv() => failed_run,
             () = self.stop.cancelled() => None,
         };
         self.stop.cancel();
@@ -136,7 +136,9 @@ impl Supervisor {
             tracing::error!(tasks = self.tracker.len(), "tasks did not end within the grace");
         }
         // A task that died while the others were stopping counts, too.
-        death.or_else(|| self.died.try_recv().ok()).map_or(Ok(()), Err)
+        failed_run
+            .or_else(|| self.died.try_recv().ok())
+            .map_or(Ok(()), Err)
     }
 
     fn reporter(
@@ -144,13 +146,13 @@ impl Supervisor {
         task: &'static str,
         importance: Importance,
     ) -> impl Fn(usize, String) + Send + 'static + use<> {
-        let (deaths, pulses) = (self.deaths.clone(), self.pulses.clone());
+        let (failures, pulses) = (self.failures.clone(), self.pulses.clone());
         move |restarts, reason| {
             pulses.forget(task);
             tracing::error!(task, restarts, reason, "task is dead");
             match importance {
                 Importance::Critical => {
-                    let _later_ones_are_logged_only = deaths.try_send(TaskDied {
+                    let _later_ones_are_logged_only = failures.try_send(TaskDied {
                         task,
                         restarts,
                         reason,

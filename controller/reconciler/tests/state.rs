@@ -38,8 +38,8 @@ async fn no_condition_of_the_state_directory_ends_in_a_crash_a_removal_or_a_rest
         copied(image, &state);
         damage(&state);
         let run = on.start(&state, engine.clone());
-        let outlook = run.settled().await;
-        assert_eq!(outlook.mode, Mode::Full, "{name}");
+        let snapshot = run.settled().await;
+        assert_eq!(snapshot.mode, Mode::Full, "{name}");
         let after = run.engine();
         let calls = &after.model.calls()[before..];
         assert!(calls.is_empty(), "{name}: {calls:?}");
@@ -76,14 +76,14 @@ async fn a_lost_book_and_a_broken_file_remove_nothing() {
     std::fs::remove_dir_all(state.join("private")).unwrap();
     on.write("shop", "project: [");
     let run = on.start(&state, engine);
-    let outlook = run
-        .until("it is told", |outlook| {
-            let plan = outlook.plans.get(&env("shop"));
-            outlook.is_complete()
+    let snapshot = run
+        .until("it is told", |snapshot| {
+            let plan = snapshot.plans.get(&env("shop"));
+            snapshot.is_complete()
                 && plan.is_some_and(|plan| plan.waits.iter().any(|wait| wait.on == WaitingOn::SpecPending))
         })
         .await;
-    assert!(!outlook.specs.environments.contains_key(&env("shop")));
+    assert!(!snapshot.specs.environments.contains_key(&env("shop")));
     run.pause(60).await;
     assert_eq!(run.engine().model.calls().len(), before, "nothing is done");
     // Mended, it is gone on with; removed after that, it is nobody's.
@@ -91,8 +91,8 @@ async fn a_lost_book_and_a_broken_file_remove_nothing() {
     run.settled().await;
     assert_eq!(run.engine().model.calls().len(), before, "it is adopted");
     on.remove("shop");
-    run.until("it is gone", |outlook| {
-        outlook.store.of(&env("shop")).is_none() && outlook.store.of(&env("mail")).is_some()
+    run.until("it is gone", |snapshot| {
+        snapshot.store.of(&env("shop")).is_none() && snapshot.store.of(&env("mail")).is_some()
     })
     .await;
     run.stop().await;
@@ -133,8 +133,8 @@ async fn what_a_killed_run_had_begun_is_settled_and_told() {
     run.stop().await;
     // The calls that were on their way are carried out later, as a real engine does.
     let run = on.start(&state, engine);
-    let outlook = run.settled().await;
-    assert_eq!(outlook.mode, Mode::Full);
+    let snapshot = run.settled().await;
+    assert_eq!(snapshot.mode, Mode::Full);
     let all = incidents(&state);
     let [incident] = &all[..] else { panic!("{all:?}") };
     assert!(!incident.clean && incident.died.is_some() && incident.last_seen.is_some());
@@ -182,10 +182,12 @@ async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_to
     std::fs::rename(&journal, state.join("away")).unwrap();
     std::fs::create_dir(&journal).unwrap();
     run.lose("shop-api");
-    let outlook = run.until("mode Safe", |outlook| outlook.mode == Mode::Safe).await;
-    assert!(outlook.mode_reason().unwrap().contains("journal"));
-    run.until("the wait says so", |outlook| {
-        let plan = outlook.plans.get(&env("shop"));
+    let snapshot = run
+        .until("mode Safe", |snapshot| snapshot.mode == Mode::Safe)
+        .await;
+    assert!(snapshot.mode_reason().unwrap().contains("journal"));
+    run.until("the wait says so", |snapshot| {
+        let plan = snapshot.plans.get(&env("shop"));
         plan.is_some_and(|plan| {
             plan.waits
                 .iter()
@@ -203,9 +205,9 @@ async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_to
     assert_eq!(run.handle.snapshot().mode, Mode::Safe, "writable is not enough");
     assert_eq!(run.engine().model.calls().len(), before);
     run.handle.send(Command::ResumeController).await.unwrap();
-    let outlook = run.settled().await;
-    assert_eq!(outlook.mode, Mode::Full);
-    let failures = &outlook.state.action_failures;
+    let snapshot = run.settled().await;
+    assert_eq!(snapshot.mode, Mode::Full);
+    let failures = &snapshot.state.action_failures;
     let ours = |failure: &argus_core::plan::ActionFailure| {
         matches!(failure.error, ActionError::JournalUnwritable(_))
     };

@@ -71,13 +71,13 @@ fn text(status: &EnvironmentStatus) -> String {
     section(&mut text, "Conditions", &conditions(status));
     section(&mut text, "Services", &services(&status.services));
     section(&mut text, "Ports", &ports(status));
-    let complaints = status
+    let diagnostics = status
         .diagnostics
         .iter()
-        .filter(|complaint| !complaint.is_error());
+        .filter(|diagnostic| !diagnostic.is_error());
     let notes = output::lines(
-        complaints
-            .map(|complaint| &complaint.message)
+        diagnostics
+            .map(|diagnostic| &diagnostic.message)
             .chain(&status.notes),
     );
     section(&mut text, "Notes", &notes);

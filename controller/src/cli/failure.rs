@@ -52,20 +52,20 @@ pub(crate) struct RunSummary {
 }
 
 impl From<&FailedRun> for RunSummary {
-    fn from(death: &FailedRun) -> Self {
+    fn from(failed_run: &FailedRun) -> Self {
         Self {
-            kind: Some(diagnose::kind(death)),
-            run: death.number,
-            started_at: death.started_at.map(|at| at.to_string()),
-            ended_at: Some(death.at.to_string()),
-            exit_code: Some(death.exit_code),
+            kind: Some(diagnose::kind(failed_run)),
+            run: failed_run.number,
+            started_at: failed_run.started_at.map(|at| at.to_string()),
+            ended_at: Some(failed_run.at.to_string()),
+            exit_code: Some(failed_run.exit_code),
             is_exit_code_known: None,
-            signal: diagnose::signal(death.exit_code).map(str::to_owned),
-            oom_killed: death.oom_killed,
-            oom_event: death.oom_event,
-            oom_suspected: diagnose::oom_suspected(death),
-            memory_limit: death.memory_limit,
-            memory_peak: death.peak(),
+            signal: diagnose::signal(failed_run.exit_code).map(str::to_owned),
+            oom_killed: failed_run.oom_killed,
+            oom_event: failed_run.oom_event,
+            oom_suspected: diagnose::oom_suspected(failed_run),
+            memory_limit: failed_run.memory_limit,
+            memory_peak: failed_run.peak(),
             // What a memory holds is raw.
             last_line: None,
             questions: BTreeMap::new(),
@@ -161,8 +161,8 @@ pub(crate) fn known(
     env: &str,
     service: &str,
 ) -> BTreeMap<u64, RunSummary> {
-    let remembered: PersistedState = status::peek(&state.state_json());
-    let memory = remembered
+    let persisted: PersistedState = status::peek(&state.state_json());
+    let memory = persisted
         .environments
         .iter()
         .find(|(name, _)| name.as_str() == env)
@@ -170,11 +170,11 @@ pub(crate) fn known(
             let mut services = memory.services.iter();
             services.find(|(name, _)| name.as_str() == service)
         });
-    let deaths = memory.map(|(_, memory)| memory.failures.as_slice());
+    let failures = memory.map(|(_, memory)| memory.failures.as_slice());
     let row = status.and_then(|status| status.services.iter().find(|row| row.name == service));
     let error = row.and_then(|row| row.last_error.as_ref());
     // The status knows more of the same run: what the engine's outages did to it.
-    let endings = deaths.unwrap_or_default().iter().map(RunSummary::from);
+    let endings = failures.unwrap_or_default().iter().map(RunSummary::from);
     endings
         .chain(error.map(told).unwrap_or_default())
         .map(|ending| (ending.run, ending))

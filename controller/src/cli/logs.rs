@@ -258,7 +258,7 @@ async fn sources(
     })
     .await?;
     if sources.all.is_empty() {
-        sources.all = labelled(&EngineObserver::open(docker, None).await?.world, env, service);
+        sources.all = labelled(&EngineObserver::open(docker, None).await?.store, env, service);
     }
     if sources.all.is_empty() {
         let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
@@ -327,7 +327,7 @@ fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Sourc
 }
 
 /// By the labels on the engine.
-fn labelled(world: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
+fn labelled(store: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
     let source = |container: &std::sync::Arc<argus_core::observed::Container>| {
         let owner = container
             .owner()
@@ -337,5 +337,5 @@ fn labelled(world: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
             .is_none_or(|wanted| wanted == name)
             .then(|| (name, container.id.clone()))
     };
-    world.containers().filter_map(source).collect()
+    store.containers().filter_map(source).collect()
 }

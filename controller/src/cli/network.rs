@@ -115,7 +115,7 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkRep
     let (nothing, health) = (std::sync::Arc::default(), HealthStates::new());
     let scene = Topology {
         desired: &accepted.desired,
-        observed: eyes.world.of(env).unwrap_or(&nothing),
+        observed: eyes.store.of(env).unwrap_or(&nothing),
         hashes: None,
         health: &health,
         outages: &[],

@@ -42,12 +42,12 @@ pub(crate) async fn execute(docker: Docker, step: Step) -> (Step, Result<Done, A
 /// Who else is at work on the engine, for a command that comes and goes beside no controller on this state directory.
 pub(crate) async fn leases(
     docker: &Docker,
-    site: &ControllerIdentity,
+    identity: &ControllerIdentity,
     state: &StateDir,
 ) -> Result<Leases, Failure> {
     let mut leases = Leases::of(OwnIdentity {
-        controller: site.controller.clone(),
-        run: site.run.clone(),
+        controller: identity.controller.clone(),
+        run: identity.run.clone(),
         place: identity::place(state.root()),
         holds: false,
     });
@@ -62,26 +62,26 @@ pub(crate) async fn leases(
 
 /// The engine, watched.
 pub(crate) struct EngineObserver {
-    sightings: BoxStream<'static, WatchEvent>,
+    events: BoxStream<'static, WatchEvent>,
     endpoint: String,
     /// Only what belongs to these is seen; everything without.
     only: Option<BTreeSet<EnvName>>,
     /// As last seen.
-    pub(crate) world: Store,
+    pub(crate) store: Store,
 }
 
 impl EngineObserver {
     /// Opens them and waits for the first complete list.
     pub(crate) async fn open(docker: &Docker, only: Option<BTreeSet<EnvName>>) -> Result<Self, Failure> {
-        let (sightings, endpoint) = (docker.watch(), docker.endpoint());
+        let (events, endpoint) = (docker.watch(), docker.endpoint());
         let mut eyes = Self {
-            sightings,
+            events,
             endpoint,
             only,
-            world: Store::default(),
+            store: Store::default(),
         };
         let first = async {
-            while !eyes.world.synced() {
+            while !eyes.store.synced() {
                 eyes.see().await?;
             }
             Ok(())
@@ -95,7 +95,7 @@ impl EngineObserver {
     pub(crate) async fn inspect(&mut self) -> Result<(), Failure> {
         let all = async {
             while self
-                .world
+                .store
                 .containers()
                 .any(|container| container.inspect.is_none())
             {
@@ -109,20 +109,20 @@ impl EngineObserver {
 
     /// Takes in what is seen next. May be dropped and called again.
     pub(crate) async fn see(&mut self) -> Result<(), Failure> {
-        let Some(sighting) = self.sightings.next().await else {
+        let Some(event) = self.events.next().await else {
             return Err(self.away("its events ended"));
         };
-        if let WatchEvent::Disconnected(_, why) = &sighting {
+        if let WatchEvent::Disconnected(_, why) = &event {
             return Err(self.away(why));
         }
-        if self.counts(&sighting) {
-            self.world.apply(sighting);
+        if self.counts(&event) {
+            self.store.apply(event);
         }
         Ok(())
     }
 
-    fn counts(&self, sighting: &WatchEvent) -> bool {
-        let (Some(only), WatchEvent::Apply(object)) = (&self.only, sighting) else {
+    fn counts(&self, event: &WatchEvent) -> bool {
+        let (Some(only), WatchEvent::Apply(object)) = (&self.only, event) else {
             return true;
         };
         let owner = match object {

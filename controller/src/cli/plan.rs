@@ -90,7 +90,7 @@ fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let book = spec_files::folder(
         settings,
         &settings.specs,
-        &site(settings, &state).controller,
+        &identity(settings, &state).controller,
         kept,
     )?;
     if let Some(why) = &book.unavailable {
@@ -110,13 +110,13 @@ async fn ahead_of(
     refused: bool,
 ) -> Result<Forecasts, Failure> {
     let (own, named) = (settings.clone(), wanted.map(str::to_owned));
-    let (site, remembered, known) = blocking_io::read(move || {
+    let (identity, persisted, known) = blocking_io::read(move || {
         let state = StateDir::at(own.state.clone());
         let known = named.map(|env| status::one(&state, &env)).transpose()?.flatten();
-        Ok((site(&own, &state), remembered(&state), known.is_some()))
+        Ok((identity(&own, &state), persisted(&state), known.is_some()))
     })
     .await?;
-    let mut roads = forecasts(settings, book, site, remembered).await?;
+    let mut roads = forecasts(settings, book, identity, persisted).await?;
     if let Some(wanted) = wanted {
         if !known && !roads.keys().any(|env| env.as_str() == wanted) {
             return Err(unknown(wanted, &roads, refused));
@@ -129,12 +129,12 @@ async fn ahead_of(
 /// The same of all environments of a book, as people read it.
 pub(super) async fn as_text(settings: &Settings, book: &SpecRegistry) -> Result<String, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let site = site(settings, &state);
-    let roads = forecasts(settings, book, site, remembered(&state)).await?;
+    let identity = identity(settings, &state);
+    let roads = forecasts(settings, book, identity, persisted(&state)).await?;
     Ok(text(&roads))
 }
 
-fn site(settings: &Settings, state: &StateDir) -> ControllerIdentity {
+fn identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
     ControllerIdentity {
         controller: argus_reconciler::identity::peek(&state.identity()).unwrap_or_default(),
         run: String::new(),
@@ -143,7 +143,7 @@ fn site(settings: &Settings, state: &StateDir) -> ControllerIdentity {
 }
 
 /// Another user's state is private: then nothing is remembered, as at a first start.
-fn remembered(state: &StateDir) -> PersistedState {
+fn persisted(state: &StateDir) -> PersistedState {
     peek(&state.state_json())
 }
 
@@ -163,42 +163,42 @@ fn unknown(wanted: &str, roads: &Forecasts, refused: bool) -> Failure {
 async fn forecasts(
     settings: &Settings,
     book: &SpecRegistry,
-    site: ControllerIdentity,
-    remembered: PersistedState,
+    identity: ControllerIdentity,
+    persisted: PersistedState,
 ) -> Result<Forecasts, Failure> {
     let docker = app::docker(settings)?;
     let mut eyes = EngineObserver::open(&docker, None).await?;
     // A list does not tell how a container ended: what follows from that is not to be guessed.
     eyes.inspect().await?;
-    let world = eyes.world;
-    let leases = offline::leases(&docker, &site, &StateDir::at(settings.state.clone())).await?;
-    let survey = PreflightSnapshot {
+    let store = eyes.store;
+    let leases = offline::leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
+    let preflight = PreflightSnapshot {
         host: docker.host_facts().await,
         at: Some(clock::now()),
         ..PreflightSnapshot::default()
     };
     let memory = PlannerState {
-        environments: remembered.environments.clone(),
+        environments: persisted.environments.clone(),
         ..PlannerState::default()
     };
     let mut specs = book.environments.clone();
     let is_down = |env: &EnvName, accepted: &Accepted| {
-        remembered.overrides.down.get(env) == Some(&accepted.desired.revision)
+        persisted.overrides.down.get(env) == Some(&accepted.desired.revision)
     };
     specs.retain(|env, accepted| !is_down(env, accepted));
-    let (brain, now) = (Planner::new(site, memory), clock::now());
-    let health = health::told(settings, &world, now).await?;
+    let (planner, now) = (Planner::new(identity, memory), clock::now());
+    let health = health::told(settings, &store, now).await?;
     let inputs = Inputs {
-        requests: &remembered.overrides.requests,
+        requests: &persisted.overrides.requests,
         leases: &leases,
         specs: &specs,
-        preflight: Some(&survey),
+        preflight: Some(&preflight),
         scanned: true,
-        store: &world,
+        store: &store,
         health: &health,
         now,
     };
-    let plans = brain.clone().reconcile(&inputs).plans;
+    let plans = planner.clone().reconcile(&inputs).plans;
     let mut roads: Forecasts = plans
         .into_iter()
         .map(|(env, plan)| {
@@ -213,22 +213,22 @@ async fn forecasts(
         .collect();
     // Who is only seen, and not to be changed, is nobody's plan.
     roads.retain(|env, road| specs.contains_key(env) || !road.plan.is_settled());
-    for step in core::forecast::forecast(brain, &specs, &world, &health, &leases, now) {
-        if let Some(env) = whose(&step.subject, &specs, &world) {
+    for step in core::forecast::forecast(planner, &specs, &store, &health, &leases, now) {
+        if let Some(env) = whose(&step.subject, &specs, &store) {
             roads.entry(env).or_default().steps.push(step);
         }
     }
     for (env, accepted) in &book.environments {
         let road = roads.entry(env.clone()).or_default();
         road.down = is_down(env, accepted);
-        road.expired = road.down && remembered.overrides.expired.contains(env);
+        road.expired = road.down && persisted.overrides.expired.contains(env);
         road.secrets = accepted.desired.not_to_be_told();
     }
     Ok(roads)
 }
 
 /// The environment that a subject belongs to; of a shared image the first that wants it.
-fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Store) -> Option<EnvName> {
+fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store) -> Option<EnvName> {
     match subject {
         Subject::Service { environment, .. }
         | Subject::Network { environment }
@@ -239,8 +239,8 @@ fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &St
                 .any(|service| *key == image::key(&service.image))
                 .then(|| env.clone())
         }),
-        Subject::ExtraContainer { id } => Some(world.container(id)?.owner()?.environment),
-        Subject::ExtraNetwork { id } => Some(world.network(id)?.owner()?.environment),
+        Subject::ExtraContainer { id } => Some(store.container(id)?.owner()?.environment),
+        Subject::ExtraNetwork { id } => Some(store.network(id)?.owner()?.environment),
     }
 }
 

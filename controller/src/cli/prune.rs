@@ -147,18 +147,18 @@ pub(crate) async fn remove(
 /// Everything that some accepted spec runs, or that a rollback would run; and whether the specs could be read.
 async fn wanted(place: &Place, settings: &Settings) -> Result<(BTreeSet<String>, bool), Failure> {
     let memory = StateDir::at(settings.state.clone()).state_json();
-    let remembered: PersistedState = blocking_io::read(move || Ok(peek(&memory))).await?;
+    let persisted: PersistedState = blocking_io::read(move || Ok(peek(&memory))).await?;
     let standing = place.wanted().await;
     let known = standing.is_ok();
     let standing = standing.unwrap_or_default();
-    let rollbacks = remembered
+    let rollbacks = persisted
         .overrides
         .rollbacks
         .values()
         .map(|rollback| &rollback.to);
     let all = standing
         .values()
-        .chain(remembered.overrides.known_good.values().flatten())
+        .chain(persisted.overrides.known_good.values().flatten())
         .chain(rollbacks);
     let wanted = all
         .flat_map(|accepted| accepted.desired.services.values())

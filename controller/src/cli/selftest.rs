@@ -159,7 +159,7 @@ async fn clean(house: &TestEnvironment, docker: Docker, handle: Handle, running:
         Ok(own) if asked => {
             if let Ok(mut eyes) = EngineObserver::open(&own, Some(both())).await {
                 let gone =
-                    async { while fixture::has(&eyes.world, house.env()) && eyes.see().await.is_ok() {} };
+                    async { while fixture::has(&eyes.store, house.env()) && eyes.see().await.is_ok() {} };
                 // What is not gone then is removed below.
                 drop(tokio::time::timeout(GONE, gone).await);
             }
@@ -199,11 +199,11 @@ fn rest(eyes: &EngineObserver, house: &TestEnvironment) -> Vec<Action> {
     let ours = |owner: Option<argus_core::labels::Owner>| {
         owner.is_some_and(|owner| names.contains(&owner.environment))
     };
-    let world = &eyes.world;
-    let containers = world.containers().filter(|found| ours(found.owner()));
+    let store = &eyes.store;
+    let containers = store.containers().filter(|found| ours(found.owner()));
     let networks = names
         .iter()
-        .filter_map(|env| world.of(env))
+        .filter_map(|env| store.of(env))
         .flat_map(|seen| seen.networks.values());
     containers
         .map(|found| Action::RemoveContainer {

@@ -119,7 +119,7 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
         judged
             .diagnostics
             .iter_mut()
-            .for_each(|complaint| complaint.severity = DiagnosticSeverity::Error);
+            .for_each(|diagnostic| diagnostic.severity = DiagnosticSeverity::Error);
     }
     let refused = judged.diagnostics.iter().any(Diagnostic::is_error);
     SpecFile {

@@ -63,9 +63,9 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
         return Ok(status);
     }
     let back = format!("an edit of its file or `argus retry {env}` brings it back");
-    let remembered: PersistedState = peek(&state.state_json());
+    let persisted: PersistedState = peek(&state.state_json());
     let known = names(state)?;
-    let (message, hint) = if remembered
+    let (message, hint) = if persisted
         .overrides
         .expired
         .iter()
@@ -75,7 +75,7 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
             format!("environment `{env}` was taken down: its `argus.ttl` is over"),
             back,
         )
-    } else if remembered.overrides.down.keys().any(|down| down.as_str() == env) {
+    } else if persisted.overrides.down.keys().any(|down| down.as_str() == env) {
         (format!("environment `{env}` was removed by `argus down`"), back)
     } else {
         let root = state.root().display();

@@ -131,15 +131,14 @@ pub(crate) fn told(report: &TestReport) -> String {
         ..
     } = report;
     let failures = output::count(*count, "failure");
-    format!("test `{case}` on {environment} ended, {failures} of services during it\n")
-        + &disturbances(report)
+    format!("test `{case}` on {environment} ended, {failures} of services during it\n") + &disruptions(report)
 }
 
 /// What failed while a test ran, a line each.
-fn disturbances(report: &TestReport) -> String {
+fn disruptions(report: &TestReport) -> String {
     let TestReport {
         environment,
-        disruptions: disturbances,
+        disruptions,
         expired: ran_out,
         ..
     } = report;
@@ -151,7 +150,7 @@ fn disturbances(report: &TestReport) -> String {
             "  its lease ran out at {at}; what failed after that is not counted"
         );
     }
-    for found in disturbances {
+    for found in disruptions {
         let blame = match found.attribution {
             Attribution::Infrastructure => "infrastructure",
             Attribution::Test => "the service itself",

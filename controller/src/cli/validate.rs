@@ -111,7 +111,7 @@ fn show(all: &[SpecFile]) -> Result<(), Failure> {
             let errors = file
                 .diagnostics
                 .iter()
-                .filter(|complaint| complaint.is_error())
+                .filter(|diagnostic| diagnostic.is_error())
                 .count();
             format!(
                 "{name}: {} {}\n",

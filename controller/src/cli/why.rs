@@ -123,8 +123,8 @@ impl WhyReport {
 
 /// The environment's own first; then what waits for no other service, so that who waits for it can point there.
 fn of_all(state: &StateDir, status: &EnvironmentStatus) -> Vec<Chain> {
-    let unwell = status.services.iter().filter(|row| !chain::is_good(row));
-    let mut chains: Vec<Chain> = unwell.map(|row| chain::of(state, status, row)).collect();
+    let unhealthy = status.services.iter().filter(|row| !chain::is_good(row));
+    let mut chains: Vec<Chain> = unhealthy.map(|row| chain::of(state, status, row)).collect();
     chains.sort_by_key(|chain| states(chain).count());
     chains.insert(0, chain::of_environment(status, &chains));
     chains

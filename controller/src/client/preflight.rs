@@ -46,7 +46,7 @@ impl ControllerClient {
     }
 
     async fn look(&self, skip: &[CheckName], mend: bool) -> Result<PreflightReport, Failure> {
-        let settings = self.read(|surface| Ok(surface.looking())).await?;
+        let settings = self.read(|client| Ok(client.looking())).await?;
         Box::pin(preflight::look(&settings, skip, mend)).await
     }
 }

@@ -128,8 +128,8 @@ async fn body(answer: Response) -> Value {
     serde_json::from_slice(&bytes).unwrap()
 }
 
-async fn get(surface: &ControllerClient, path: &str) -> Value {
-    let app = routes(surface.clone(), Guard::Socket, CancellationToken::new());
+async fn get(client: &ControllerClient, path: &str) -> Value {
+    let app = routes(client.clone(), Guard::Socket, CancellationToken::new());
     let request = Request::get(path).body(Body::empty()).unwrap();
     let answer = TowerToHyperService::new(app).call(request).await.unwrap();
     assert!(answer.status().is_success(), "{path}: {}", answer.status());
@@ -140,10 +140,10 @@ async fn get(surface: &ControllerClient, path: &str) -> Value {
 async fn what_is_in_a_status_is_served_whole() {
     let status = full_of_errors();
     published("status.schema.json", &json!(status));
-    let (_dir, surface) = alone(&status);
-    let served = get(&surface, "/api/v1/environments/shop").await;
-    let controller = get(&surface, "/api/v1/controller").await;
-    let all = get(&surface, "/api/v1/environments?detail=full").await;
+    let (_dir, client) = alone(&status);
+    let served = get(&client, "/api/v1/environments/shop").await;
+    let controller = get(&client, "/api/v1/controller").await;
+    let all = get(&client, "/api/v1/environments?detail=full").await;
     for told in [&served, &controller, &all["items"][0]] {
         published("status.schema.json", told);
         for (index, code) in Code::ALL.iter().enumerate() {
@@ -155,7 +155,7 @@ async fn what_is_in_a_status_is_served_whole() {
         let row = &served["services"][index];
         whole(*code, &row["lastError"]);
         let name = row["name"].as_str().unwrap();
-        let one = get(&surface, &format!("/api/v1/environments/shop/services/{name}")).await;
+        let one = get(&client, &format!("/api/v1/environments/shop/services/{name}")).await;
         whole(*code, &one["lastError"]);
     }
 }
@@ -212,11 +212,11 @@ fn fifo(path: &Path) {
 
 #[tokio::test]
 async fn a_file_that_hangs_holds_up_only_who_asked_for_it() {
-    let (dir, surface) = alone(&full_of_errors());
+    let (dir, client) = alone(&full_of_errors());
     let hung = dir.path().join("state/environments/hung.json");
     fifo(&hung);
     // There is one thread here: an answer that read the file on it would be waited for by all.
-    let app = routes(surface, Guard::Socket, CancellationToken::new());
+    let app = routes(client, Guard::Socket, CancellationToken::new());
     let app = TowerToHyperService::new(app);
     let ask = |path: &str| app.call(Request::get(path).body(Body::empty()).unwrap());
     let (released, free) = std::sync::mpsc::channel::<()>();

@@ -33,10 +33,10 @@ pub(super) async fn ask(mut request: Request, next: Next) -> Response {
 }
 
 /// Answers it, whoever told the error: before the guard, which tells some.
-pub(super) async fn tell(State(surface): State<ControllerClient>, request: Request, next: Next) -> Response {
+pub(super) async fn tell(State(client): State<ControllerClient>, request: Request, next: Next) -> Response {
     // What cannot be understood is refused further in.
     let (asked, uri) = taken(request.uri()).unwrap_or((None, request.uri().clone()));
-    let asked = asked.unwrap_or(surface.settings().debug) && uri.path() != TOOLS;
+    let asked = asked.unwrap_or(client.settings().debug) && uri.path() != TOOLS;
     if !asked {
         return next.run(request).await;
     }
@@ -44,7 +44,7 @@ pub(super) async fn tell(State(surface): State<ControllerClient>, request: Reque
     let answer = next.run(request).await;
     let size = answer.body().size_hint().upper();
     if is_json(&answer) && size.is_some_and(|size| size <= LARGEST) {
-        told(&surface, answer, call).await
+        told(&client, answer, call).await
     } else {
         answer
     }
@@ -103,7 +103,7 @@ fn is_json(answer: &Response) -> bool {
         .any(|json| kind.starts_with(json))
 }
 
-async fn told(surface: &ControllerClient, answer: Response, call: Call) -> Response {
+async fn told(client: &ControllerClient, answer: Response, call: Call) -> Response {
     let (mut parts, body) = answer.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
@@ -112,7 +112,7 @@ async fn told(surface: &ControllerClient, answer: Response, call: Call) -> Respo
     let Ok(value) = serde_json::from_slice::<Value>(&body) else {
         return Response::from_parts(parts, Body::from(body));
     };
-    let (filled, _) = surface.with_calls(value).await;
+    let (filled, _) = client.with_calls(value).await;
     let value = if parts.status.is_success() {
         filled
     } else {

@@ -120,7 +120,7 @@ pub(super) async fn why(State(desk): State<AppState>, Path(env): Path<String>) -
     let status = environment(&desk, &env).await?;
     let read = desk
         .client
-        .read(move |surface| cli_why::told(surface.state(), &status, None));
+        .read(move |client| cli_why::told(client.state(), &status, None));
     Ok(Json(read.await?).into_response())
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn why_service(
     let status = environment(&desk, &env).await?;
     let read = desk
         .client
-        .read(move |surface| cli_why::told(surface.state(), &status, Some(&name)));
+        .read(move |client| cli_why::told(client.state(), &status, Some(&name)));
     Ok(Json(read.await?).into_response())
 }
 
@@ -184,8 +184,8 @@ pub(super) async fn evidence(
     row(&desk, &env, &name).await?;
     let tail = lines.tail.unwrap_or(LINES).min(MOST_LINES);
     let tail = usize::try_from(tail).unwrap_or(usize::MAX);
-    let read = desk.client.read(move |surface| {
-        let state = surface.state();
+    let read = desk.client.read(move |client| {
+        let state = client.state();
         match evidence_store::chosen(state, &env, &name, lines.run) {
             Ok(run) => kept_evidence::told(state, &run, tail).map(Ok),
             Err(missing) => Ok(Err(missing)),

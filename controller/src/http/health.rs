@@ -36,15 +36,15 @@ pub(super) async fn readyz(State(desk): State<AppState>) -> Response {
     let Some(own) = desk.client.in_process_parts() else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    let outlook = own.handle.snapshot();
+    let snapshot = own.handle.snapshot();
     let checks = [
-        ("engine", outlook.store.reachable()),
-        ("list", outlook.store.last_complete() > 0),
+        ("engine", snapshot.store.reachable()),
+        ("list", snapshot.store.last_complete() > 0),
         (
             "specs",
-            outlook.specs.scanned && outlook.specs.unavailable.is_none(),
+            snapshot.specs.scanned && snapshot.specs.unavailable.is_none(),
         ),
-        ("journal", outlook.problems.safe.is_none()),
+        ("journal", snapshot.problems.safe.is_none()),
     ];
     let line = |(name, holds): &(&str, bool)| {
         let (mark, word) = if *holds { ('+', "ok") } else { ('-', "failed") };
@@ -65,8 +65,8 @@ pub(super) async fn readyz(State(desk): State<AppState>) -> Response {
 fn mode(desk: &AppState) -> (Mode, Option<String>) {
     match desk.client.in_process_parts() {
         Some(own) => {
-            let outlook = own.handle.snapshot();
-            (outlook.mode, outlook.mode_reason())
+            let snapshot = own.handle.snapshot();
+            (snapshot.mode, snapshot.mode_reason())
         }
         None => (Mode::default(), None),
     }

@@ -76,7 +76,7 @@ pub(super) async fn events(
 }
 
 pub(super) async fn incidents(State(desk): State<AppState>) -> Result<Response, Problem> {
-    let read = desk.client.read(|surface| cli_incidents::read(surface.state()));
+    let read = desk.client.read(|client| cli_incidents::read(client.state()));
     Ok(Json(json!({ "items": read.await? })).into_response())
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn incident(
     State(desk): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let all = desk.client.read(|surface| cli_incidents::read(surface.state()));
+    let all = desk.client.read(|client| cli_incidents::read(client.state()));
     let one = cli_incidents::chosen(all.await?, &id);
     let one = one.map_err(|none| Problem::from(none).status(StatusCode::NOT_FOUND))?;
     Ok(Json(one).into_response())
@@ -101,9 +101,9 @@ pub(super) async fn evidence(
     if let Some(name) = whose.service.as_ref().filter(unknown) {
         return Err(Problem::from(evidence_store::no_service(&status, name)).status(StatusCode::NOT_FOUND));
     }
-    let read = desk.client.read(move |surface| {
+    let read = desk.client.read(move |client| {
         let service = whose.service.as_deref();
-        Ok(evidence::listed(surface.state(), &env, service))
+        Ok(evidence::listed(client.state(), &env, service))
     });
     let missing = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
     Ok(Json(read.await?.map_err(missing)?).into_response())

@@ -86,7 +86,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 
 async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut crew = JoinSet::new();
+    let mut tasks = JoinSet::new();
     loop {
         let next = async {
             // Never closed.
@@ -95,17 +95,17 @@ async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken
         };
         tokio::select! {
             () = stop.cancelled() => break,
-            Some(_) = crew.join_next(), if !crew.is_empty() => {}
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             (permit, stream) = next => {
                 let talk = talk(stream, app.clone(), stop.clone());
-                crew.spawn(async move {
+                tasks.spawn(async move {
                     talk.await;
                     drop(permit);
                 });
             }
         }
     }
-    let all = async { while crew.join_next().await.is_some() {} };
+    let all = async { while tasks.join_next().await.is_some() {} };
     drop(tokio::time::timeout(GRACE, all).await);
 }
 

@@ -87,7 +87,7 @@ pub(super) async fn plan(
     named.map_err(|bad| Problem::from(bad).status(StatusCode::BAD_REQUEST))?;
     // Never closed.
     let _turn = PLANS.acquire().await;
-    let settings = desk.client.read(|surface| Ok(surface.looking())).await?;
+    let settings = desk.client.read(|client| Ok(client.looking())).await?;
     let ahead = Box::pin(cli_plan::plan_report(&settings, which.environment.as_deref())).await;
     Ok(Json(ahead.map_err(missing)?).into_response())
 }
@@ -108,23 +108,23 @@ pub(super) async fn verify(
     let Nothing {} = told(request).await?;
     let env = status::named(&env).map_err(|bad| Problem::from(bad).status(StatusCode::NOT_FOUND))?;
     let _turn = NETWORKS.acquire().await;
-    let settings = desk.client.read(|surface| Ok(surface.looking())).await?;
+    let settings = desk.client.read(|client| Ok(client.looking())).await?;
     let seen = Box::pin(cli_network::now(&settings, &env)).await;
     Ok(Json(seen.map_err(missing)?).into_response())
 }
 
 pub(super) async fn folder(State(desk): State<AppState>) -> Result<Response, Problem> {
-    let read = |surface: &ControllerClient| cli_validate::look(surface.settings(), &[surface.specs()]);
+    let read = |client: &ControllerClient| cli_validate::look(client.settings(), &[client.specs()]);
     let looked = desk.client.read(read).await?;
     Ok(Json(cli_validate::told(&looked)).into_response())
 }
 
 pub(super) async fn validate(State(desk): State<AppState>, request: Request) -> Result<Response, Problem> {
     let spec: Spec = told(request).await?;
-    let looked = desk.client.read(move |surface| {
-        let place = surface.specs().join("e2e.yaml");
+    let looked = desk.client.read(move |client| {
+        let place = client.specs().join("e2e.yaml");
         Ok(spec_files::text(
-            surface.settings(),
+            client.settings(),
             &place,
             spec.content.as_bytes(),
         ))
@@ -134,7 +134,7 @@ pub(super) async fn validate(State(desk): State<AppState>, request: Request) -> 
 
 pub(super) async fn doctor(State(desk): State<AppState>) -> Result<Response, Problem> {
     let _turn = DOCTORS.acquire().await;
-    let settings = desk.client.read(|surface| Ok(surface.looking())).await?;
+    let settings = desk.client.read(|client| Ok(client.looking())).await?;
     Ok(Json(Box::pin(doctor::told(settings)).await?).into_response())
 }
 
@@ -151,7 +151,7 @@ pub(super) async fn prune(State(desk): State<AppState>, request: Request) -> Res
 
 async fn prune_with(desk: &AppState, how: &HowMuch, remove: bool) -> Result<Response, Problem> {
     let _turn = PRUNES.acquire().await;
-    let settings = desk.client.read(|surface| Ok(surface.looking())).await?;
+    let settings = desk.client.read(|client| Ok(client.looking())).await?;
     let mut found = Box::pin(cli_prune::look(&settings, how.images_only)).await?;
     if remove {
         cli_prune::remove(&settings, how.images_only, &mut found).await?;

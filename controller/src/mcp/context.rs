@@ -19,19 +19,19 @@ pub(super) struct Call {
 
 impl Call {
     /// A call that came over a connection.
-    pub(super) fn new(surface: ControllerClient, context: &RequestContext<RoleServer>) -> Self {
+    pub(super) fn new(client: ControllerClient, context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self {
-            client: surface,
+            client,
             listener: token.map(|token| (token, context.peer.clone())),
         }
     }
 
     /// A call that nobody listens to.
     #[cfg(test)]
-    pub(super) fn unheard(surface: ControllerClient) -> Self {
+    pub(super) fn unheard(client: ControllerClient) -> Self {
         Self {
-            client: surface,
+            client,
             listener: None,
         }
     }
@@ -40,7 +40,7 @@ impl Call {
     pub(super) async fn status(&self, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
         let env = env.to_owned();
         self.client
-            .read(move |surface| status::one(surface.state(), &env))
+            .read(move |client| status::one(client.state(), &env))
             .await
     }
 

@@ -21,7 +21,7 @@ const SLOWEST: Duration = Duration::from_secs(10);
 
 /// Answers one request; whoever came this far may ask. A body that cannot be taken is told with its status and why.
 pub(crate) async fn serve(
-    surface: ControllerClient,
+    client: ControllerClient,
     stop: CancellationToken,
     request: Request,
 ) -> Result<Response, (StatusCode, String)> {
@@ -46,7 +46,7 @@ pub(crate) async fn serve(
         .with_max_request_body_bytes(LARGEST)
         .with_cancellation_token(stop.child_token());
     let service = StreamableHttpService::new(
-        move || Ok(Server::new(surface.clone())),
+        move || Ok(Server::new(client.clone())),
         Arc::new(NeverSessionManager::default()),
         settings,
     );

@@ -67,13 +67,13 @@ under you, or a service was touched that nobody asked for.";
     type Output = IncidentsOutput;
 
     async fn call(self, call: Call) -> Result<Output<IncidentsOutput>, Failure> {
-        call.client.read(move |surface| self.told(surface)).await
+        call.client.read(move |client| self.told(client)).await
     }
 }
 
 impl Incidents {
-    fn told(&self, surface: &ControllerClient) -> Result<Output<IncidentsOutput>, Failure> {
-        let mut all = incidents::read(surface.state())?;
+    fn told(&self, client: &ControllerClient) -> Result<Output<IncidentsOutput>, Failure> {
+        let mut all = incidents::read(client.state())?;
         if let Some(id) = &self.id {
             let one = incidents::chosen(all, id)?;
             let text = incidents::told(&one);

@@ -51,8 +51,8 @@ after it is gone: exit code, signal, memory, health checks, the last lines of st
         };
         let tail = usize::try_from(self.tail.min(MOST_LINES)).unwrap_or(usize::MAX);
         let again = json!({ "environment": env });
-        let read = call.client.read(move |surface| {
-            let state = surface.state();
+        let read = call.client.read(move |client| {
+            let state = client.state();
             let run = evidence_store::chosen(state, &env, &service, self.run)?;
             let told = evidence::told(state, &run, tail)?;
             let text = evidence::words(state, &run, &told)?;
@@ -88,7 +88,7 @@ async fn listed(call: &Call, env: String) -> Result<Output<EvidenceOutput>, Fail
     let named = env.clone();
     let read = call
         .client
-        .read(move |surface| evidence::listed(surface.state(), &named, None));
+        .read(move |client| evidence::listed(client.state(), &named, None));
     let found = read.await?;
     let newest = found.items.last();
     let next = newest.map(|run| {
@@ -128,15 +128,15 @@ A container that was made anew says nothing of the run that failed: that is in `
 
     async fn call(self, call: Call) -> Result<Output<logs::LogsResponse>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
-        let surface = &call.client;
-        if let Ok(status) = surface.find_environment(&env).await
+        let client = &call.client;
+        if let Ok(status) = client.find_environment(&env).await
             && let Some(name) = &service
             && !status.services.iter().any(|row| row.name == *name)
         {
             return Err(evidence_store::no_service(&status, name));
         }
         let tail = self.tail.min(MOST_LINES);
-        let mut told = Box::pin(logs::tail(surface.settings(), &env, service.as_deref(), tail)).await?;
+        let mut told = Box::pin(logs::tail(client.settings(), &env, service.as_deref(), tail)).await?;
         for line in &mut told.items {
             line.text = clipped(&line.text, LINE);
         }
@@ -156,7 +156,7 @@ A container that was made anew says nothing of the run that failed: that is in `
         let Some(service) = service else { return Ok(said) };
         let (of_env, of_service) = (env.clone(), service.clone());
         let read =
-            surface.read(move |surface| evidence_store::chosen(surface.state(), &of_env, &of_service, None));
+            client.read(move |client| evidence_store::chosen(client.state(), &of_env, &of_service, None));
         if read.await.is_ok() {
             let of = json!({ "environment": env, "service": service });
             said = said.then(NextStep::new("what its last failed run left", Evidence::NAME, of));

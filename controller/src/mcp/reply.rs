@@ -143,13 +143,13 @@ pub(super) fn bad(failure: Failure) -> CallToolResult {
 /// An answer in which every error tells what was called; of a refusal `made` as well, which led to it.
 pub(super) async fn with_calls(
     mut result: CallToolResult,
-    surface: &ControllerClient,
+    client: &ControllerClient,
     made: Made,
 ) -> CallToolResult {
     let Some(content) = result.structured_content.take() else {
         return result;
     };
-    let (mut content, mut calls) = surface.with_calls(content).await;
+    let (mut content, mut calls) = client.with_calls(content).await;
     if result.is_error == Some(true) {
         let led_to = content["debug"].as_array().cloned().unwrap_or_default();
         calls.insert(0, made.clone());

@@ -16,11 +16,11 @@ const JSON: &str = "application/json";
 const LINES: usize = 1_000;
 
 /// All that is there.
-pub(super) async fn list(surface: &ControllerClient) -> Result<Vec<Resource>, ErrorData> {
-    surface.read(listed).await.map_err(failed)
+pub(super) async fn list(client: &ControllerClient) -> Result<Vec<Resource>, ErrorData> {
+    client.read(listed).await.map_err(failed)
 }
 
-fn listed(surface: &ControllerClient) -> Result<Vec<Resource>, Failure> {
+fn listed(client: &ControllerClient) -> Result<Vec<Resource>, Failure> {
     let one = |uri: String, name: String, about: &str| {
         Resource::new(uri, name)
             .with_description(about)
@@ -31,15 +31,15 @@ fn listed(surface: &ControllerClient) -> Result<Vec<Resource>, Failure> {
         "controller".to_owned(),
         "How the controller is: mode, engine, breaker, orphans, files that are refused",
     )];
-    let shown = surface.shown()?;
+    let shown = client.shown()?;
     for env in shown.environments.keys() {
         all.push(one(
             format!("{ENVIRONMENT}{env}"),
             env.clone(),
             "How the environment is: phase, conditions, services, ports, errors",
         ));
-        for service in evidence_store::services(surface.state(), env).unwrap_or_default() {
-            for run in evidence_store::numbers(surface.state(), env, &service).unwrap_or_default() {
+        for service in evidence_store::services(client.state(), env).unwrap_or_default() {
+            for run in evidence_store::numbers(client.state(), env, &service).unwrap_or_default() {
                 all.push(one(
                     format!("{EVIDENCE}{env}/{service}/{run}"),
                     format!("{env}/{service} run {run}"),
@@ -73,19 +73,19 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// What is at an address.
-pub(super) async fn read(surface: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(client: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let uri = uri.to_owned();
-    let looked = surface.read(move |surface| Ok(at(surface, &uri)));
+    let looked = client.read(move |client| Ok(at(client, &uri)));
     looked.await.map_err(failed)?
 }
 
-fn at(surface: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let shown = || surface.shown().map_err(failed);
+fn at(client: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let shown = || client.shown().map_err(failed);
     if uri == CONTROLLER {
         return Ok(told(uri, &shown()?.controller));
     }
     if let Some(env) = uri.strip_prefix(ENVIRONMENT) {
-        let status = surface.environment(env).map_err(missing)?;
+        let status = client.environment(env).map_err(missing)?;
         return Ok(told(uri, &status));
     }
     let parts = uri
@@ -96,7 +96,7 @@ fn at(surface: &ControllerClient, uri: &str) -> Result<ReadResourceResult, Error
     {
         let (env, service) = target::parts(env, Some(service)).map_err(missing)?;
         let service = service.unwrap_or_default();
-        let state = surface.state();
+        let state = client.state();
         let run = evidence_store::chosen(state, &env, &service, Some(run)).map_err(missing)?;
         return Ok(told(uri, &evidence::told(state, &run, LINES).map_err(failed)?));
     }

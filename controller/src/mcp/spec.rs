@@ -55,13 +55,13 @@ changing anything: all mistakes at once, each with line, column and a hint. `arg
     type Output = validate::ValidationReport;
 
     async fn call(self, call: Call) -> Result<Output<validate::ValidationReport>, Failure> {
-        call.client.read(move |surface| self.told(surface)).await
+        call.client.read(move |client| self.told(client)).await
     }
 }
 
 impl Validate {
-    fn told(&self, surface: &ControllerClient) -> Result<Output<validate::ValidationReport>, Failure> {
-        let (settings, specs) = (surface.settings(), surface.specs());
+    fn told(&self, client: &ControllerClient) -> Result<Output<validate::ValidationReport>, Failure> {
+        let (settings, specs) = (client.settings(), client.specs());
         let looked = match &self.content {
             Some(content) => vec![spec_files::text(
                 settings,
@@ -93,15 +93,15 @@ impl Validate {
 }
 
 /// A complaint in a line.
-fn line(complaint: &Diagnostic) -> String {
-    let place = complaint
+fn line(diagnostic: &Diagnostic) -> String {
+    let place = diagnostic
         .location
         .map(|place| format!("{}:{}: ", place.line, place.column));
-    let hint = complaint.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
+    let hint = diagnostic.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
     format!(
         "  {}{}{}\n",
         place.unwrap_or_default(),
-        complaint.message,
+        diagnostic.message,
         hint.unwrap_or_default()
     )
 }
@@ -146,11 +146,11 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
     type Output = Applied;
 
     async fn call(self, call: Call) -> Result<Output<Applied>, Failure> {
-        let surface = &call.client;
-        let written = surface.read(move |surface| self.write(surface)).await?;
+        let client = &call.client;
+        let written = client.read(move |client| self.write(client)).await?;
         let revision = taken(&call, &written).await?;
-        let (alive, start) = surface
-            .read(|surface| Ok((surface.is_alive(), surface.how_to_start())))
+        let (alive, start) = client
+            .read(|client| Ok((client.is_alive(), client.how_to_start())))
             .await?;
         let WrittenSpec {
             env,
@@ -205,20 +205,20 @@ struct WrittenSpec {
 
 impl Apply {
     /// Looks at the text, and writes it where that is right.
-    fn write(&self, surface: &ControllerClient) -> Result<WrittenSpec, Failure> {
+    fn write(&self, client: &ControllerClient) -> Result<WrittenSpec, Failure> {
         if self.content.len() as u64 > MAX_FILE {
             let message = format!("file is longer than the {MAX_FILE} bytes that are read");
             let details = json!({ "bytes": self.content.len(), "most": MAX_FILE });
             return Err(Failure::of(Code::SpecInvalid, message).about(details));
         }
-        let specs = surface.specs();
+        let specs = client.specs();
         let guess = specs.join("e2e.yaml");
-        let looked = spec_files::text(surface.settings(), &guess, self.content.as_bytes());
+        let looked = spec_files::text(client.settings(), &guess, self.content.as_bytes());
         let Some(desired) = looked.desired.as_ref().filter(|_| !validate::is_refused(&looked)) else {
             return Err(refused(&looked.diagnostics));
         };
         let env = desired.env.to_string();
-        let before = status::one(surface.state(), &env)?;
+        let before = status::one(client.state(), &env)?;
         let holder = held(&specs, before.as_ref().map(|status| status.spec_path.as_str()));
         let path = match &self.name {
             Some(name) => specs.join(safe(name)?),
@@ -226,7 +226,7 @@ impl Apply {
                 .clone()
                 .unwrap_or_else(|| specs.join(format!("{env}.e2e.yaml"))),
         };
-        if let Some(why) = taken_by_another(surface, &env, &path, holder.as_deref()) {
+        if let Some(why) = taken_by_another(client, &env, &path, holder.as_deref()) {
             return Err(Failure::new(
                 StructuredError::new(Code::SpecConflict, why)
                     .details(json!({ "specPath": path, "holder": holder }))
@@ -234,7 +234,7 @@ impl Apply {
             ));
         }
         // Mounts and contexts are told by the place of the file.
-        let looked = spec_files::text(surface.settings(), &path, self.content.as_bytes());
+        let looked = spec_files::text(client.settings(), &path, self.content.as_bytes());
         if validate::is_refused(&looked) {
             return Err(refused(&looked.diagnostics));
         }
@@ -262,7 +262,7 @@ async fn taken(call: &Call, written: &WrittenSpec) -> Result<Option<String>, Fai
         ..
     } = written;
     let deadline = clock::now() + TAKEN;
-    while call.client.read(|surface| Ok(surface.is_alive())).await? {
+    while call.client.read(|client| Ok(client.is_alive())).await? {
         let Ok(now) = call.status(env).await else {
             return Ok(None);
         };
@@ -280,8 +280,8 @@ async fn taken(call: &Call, written: &WrittenSpec) -> Result<Option<String>, Fai
     Ok(None)
 }
 
-fn refused(complaints: &[Diagnostic]) -> Failure {
-    let mistakes: Vec<&Diagnostic> = complaints.iter().filter(|it| it.is_error()).collect();
+fn refused(diagnostics: &[Diagnostic]) -> Failure {
+    let mistakes: Vec<&Diagnostic> = diagnostics.iter().filter(|it| it.is_error()).collect();
     let mut message = format!(
         "nothing is written: {} in it",
         crate::cli::output::count(mistakes.len(), "mistake")
@@ -290,7 +290,8 @@ fn refused(complaints: &[Diagnostic]) -> Failure {
         message.push('\n');
         message.push_str(line(mistake).trim_end());
     }
-    let error = StructuredError::new(Code::SpecInvalid, message).details(json!({ "complaints": complaints }));
+    let error =
+        StructuredError::new(Code::SpecInvalid, message).details(json!({ "complaints": diagnostics }));
     // What is in the folder is not what is wrong.
     Failure::new(error.suggest(&[]))
 }

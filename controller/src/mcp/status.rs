@@ -85,16 +85,16 @@ Works without a running controller: it then shows the last that is known, and sa
     type Output = StatusOutput;
 
     async fn call(self, call: Call) -> Result<Output<StatusOutput>, Failure> {
-        call.client.read(move |surface| self.told(surface)).await
+        call.client.read(move |client| self.told(client)).await
     }
 }
 
 impl Status {
-    fn told(&self, surface: &ControllerClient) -> Result<Output<StatusOutput>, Failure> {
-        let controller = controller(surface)?;
+    fn told(&self, client: &ControllerClient) -> Result<Output<StatusOutput>, Failure> {
+        let controller = controller(client)?;
         let statuses = match &self.environment {
-            Some(env) => vec![surface.environment(env)?],
-            None => surface.shown()?.environments.values().cloned().collect(),
+            Some(env) => vec![client.environment(env)?],
+            None => client.shown()?.environments.values().cloned().collect(),
         };
         let one = self.environment.is_some() || statuses.len() == 1;
         let mut text = controller.text();
@@ -104,8 +104,8 @@ impl Status {
             next.extend(environments.iter().flat_map(Summary::next));
         } else {
             environments = environments.into_iter().map(Summary::in_short).collect();
-            let unwell = environments.iter().filter(|brief| brief.error.is_some());
-            next.extend(unwell.take(3).map(|brief| {
+            let unhealthy = environments.iter().filter(|brief| brief.error.is_some());
+            next.extend(unhealthy.take(3).map(|brief| {
                 let env = json!({ "environment": brief.environment });
                 NextStep::new("tells more about it", Self::NAME, env)
             }));
@@ -133,11 +133,11 @@ impl Status {
     }
 }
 
-fn controller(surface: &ControllerClient) -> Result<Controller, Failure> {
-    let shown = surface.shown()?;
+fn controller(client: &ControllerClient) -> Result<Controller, Failure> {
+    let shown = client.shown()?;
     let status = &shown.controller;
-    let (alive, specs) = (surface.is_alive(), surface.specs());
-    let start = surface.how_to_start();
+    let (alive, specs) = (client.is_alive(), client.specs());
+    let start = client.how_to_start();
     let orphans = status.orphans.len();
     Ok(Controller {
         alive,

@@ -116,7 +116,7 @@ pub(super) struct Problem {
 impl Summary {
     /// Of a status; what a model needs to decide what to do.
     pub(super) fn of(status: &EnvironmentStatus) -> Self {
-        let unwell: Vec<&ServiceStatus> = status.services.iter().filter(|row| !is_good(row)).collect();
+        let unhealthy: Vec<&ServiceStatus> = status.services.iter().filter(|row| !is_good(row)).collect();
         let moved = status.port_mappings.iter().filter(|mapping| mapping.reassigned);
         Self {
             environment: status.environment.clone(),
@@ -125,7 +125,7 @@ impl Summary {
                 .revision
                 .as_ref()
                 .map(|revision| revision.chars().take(12).collect()),
-            ready: status.services.len() - unwell.len(),
+            ready: status.services.len() - unhealthy.len(),
             services: status.services.len(),
             restarts: status.services.iter().map(|row| row.restarts).sum(),
             endpoints: status
@@ -136,7 +136,7 @@ impl Summary {
                 .collect(),
             moved: moved.take(ENDPOINTS).map(moved_words).collect(),
             waiting_for: clipped(&waits(status), MESSAGE),
-            unhealthy_services: unwell
+            unhealthy_services: unhealthy
                 .into_iter()
                 .take(UNWELL)
                 .map(UnhealthyService::of)

@@ -39,7 +39,7 @@ impl Stage {
         Self { dir }
     }
 
-    fn surface(&self) -> ControllerClient {
+    fn client(&self) -> ControllerClient {
         let options = Options {
             state: Some(self.dir.path().join("state")),
             ..Options::default()
@@ -55,7 +55,7 @@ impl Stage {
     async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
         let entry = tools().iter().find(|entry| entry.described.name == tool).unwrap();
         let arguments = arguments.as_object().cloned().unwrap();
-        let answer = (entry.call)(arguments, Call::unheard(self.surface())).await;
+        let answer = (entry.call)(arguments, Call::unheard(self.client())).await;
         let told = answer.structured_content.clone().unwrap();
         conforms(tool, &told).unwrap();
         if answer.is_error == Some(true) {
@@ -353,7 +353,7 @@ async fn an_error_of_every_code_is_told_whole_as_an_answer_as_a_status_and_as_a_
     let stage = Stage::new(&[full_of_errors()]);
     let all = json!({ "environment": "shop", "detail": "full" });
     let status = stage.call("argus_status", all).await.structured_content.unwrap();
-    let read = resources::read(&stage.surface(), "argus://environments/shop")
+    let read = resources::read(&stage.client(), "argus://environments/shop")
         .await
         .unwrap();
     let read = json!(read)["contents"][0]["text"].as_str().unwrap().to_owned();
@@ -403,7 +403,7 @@ async fn who_tries_again_is_answered_when_the_failure_is_no_longer_told() {
     let failed = environment(Phase::Failed, vec![row("api", ServiceState::Failed)]);
     let stage = Stage::new(std::slice::from_ref(&failed));
     let path = stage.dir.path().join("state/environments/shop.json");
-    let call = Call::unheard(stage.surface());
+    let call = Call::unheard(stage.client());
     let forgotten = std::cell::Cell::new(false);
     let answered = async {
         commands::wait_for_status(&call, "shop", Some(&failed))
@@ -494,7 +494,7 @@ async fn a_file_is_written_when_it_is_right_and_only_then() {
 fn the_file_that_is_shown_to_models_is_taken() {
     let stage = Stage::new(&[]);
     let looked = spec_files::text(
-        stage.surface().settings(),
+        stage.client().settings(),
         std::path::Path::new("e2e.yaml"),
         spec::SMALL.as_bytes(),
     );
@@ -624,7 +624,7 @@ async fn no_tool_holds_up_others_while_a_file_hangs() {
             move || served(&path, &bytes, &may, &done)
         });
         let arguments = arguments(entry).as_object().cloned().unwrap();
-        let slow = (entry.call)(arguments, Call::unheard(stage.surface()));
+        let slow = (entry.call)(arguments, Call::unheard(stage.client()));
         // There is one thread here: a tool that reads on it is waited for by what comes after it.
         let (answer, ()) = tokio::join!(slow, async { may.set() });
         assert!(answer.structured_content.is_some(), "{name}");

@@ -195,8 +195,8 @@ async fn carried_out<T: Tool>(mut arguments: JsonObject, call: Call) -> CallTool
     if !asked {
         return answered::<T>(arguments, call).await;
     }
-    let (surface, made) = (call.client.clone(), called(T::NAME, &arguments));
-    reply::with_calls(answered::<T>(arguments, call).await, &surface, made).await
+    let (client, made) = (call.client.clone(), called(T::NAME, &arguments));
+    reply::with_calls(answered::<T>(arguments, call).await, &client, made).await
 }
 
 /// What the client asked for, as it is told to it.

@@ -66,9 +66,9 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
     type Output = WaitOutput;
 
     async fn call(self, call: Call) -> Result<Output<WaitOutput>, Failure> {
-        let surface = &call.client;
-        let away = |surface: &ControllerClient| Ok((!surface.is_alive()).then(|| surface.how_to_start()));
-        if let Some(start) = surface.read(away).await? {
+        let client = &call.client;
+        let away = |client: &ControllerClient| Ok((!client.is_alive()).then(|| client.how_to_start()));
+        if let Some(start) = client.read(away).await? {
             let message = "no controller is running, so nothing changes by waiting";
             return Err(Failure::missing(Reason::NotRunning, message).hint(start));
         }
@@ -85,10 +85,10 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
         };
         let begun = clock::now();
         // An edit from just now counts.
-        drop(surface.execute(Command::Sync).await);
+        drop(client.execute(Command::Sync).await);
         let limit = Duration::from_secs(self.timeout_seconds.min(LONGEST));
         let reached = tokio::select! {
-            reached = wait::until(surface.state(), names.as_deref(), goal, limit, |_| {}) => reached?,
+            reached = wait::until(client.state(), names.as_deref(), goal, limit, |_| {}) => reached?,
             () = tell(&call, names.as_deref()), if call.is_heard() => Vec::new(),
         };
         let environments: Vec<Summary> = reached.iter().map(Summary::of).collect();
@@ -117,7 +117,7 @@ async fn tell(call: &Call, names: Option<&[String]>) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut told = 0;
     loop {
-        let all = call.client.read(|surface| status::all(surface.state()));
+        let all = call.client.read(|client| status::all(client.state()));
         let all = all.await.unwrap_or_default();
         for status in all {
             let name = &status.environment;

@@ -32,9 +32,9 @@ shows anything but Ready.";
     async fn call(self, call: Call) -> Result<Output<why::WhyReport>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
         let named = env.clone();
-        let read = call.client.read(move |surface| {
-            let status = surface.environment(&named)?;
-            why::told(surface.state(), &status, service.as_deref())
+        let read = call.client.read(move |client| {
+            let status = client.environment(&named)?;
+            why::told(client.state(), &status, service.as_deref())
         });
         let told = read.await?;
         let text = anstream::adapter::strip_str(&why::text(&told)).to_string();

@@ -70,7 +70,7 @@ pub(crate) struct Counters {
     given_up: IntCounter,
     errors: IntCounterVec,
     ports: IntCounter,
-    circuits: IntCounterVec,
+    breakers: IntCounterVec,
     orphans_found: IntCounterVec,
     orphans_removed: IntCounterVec,
     commands: IntCounterVec,
@@ -95,7 +95,7 @@ struct Past {
 
 impl Default for Counters {
     fn default() -> Self {
-        let ledger = Self {
+        let counters = Self {
             actions: make::counters(
                 "argus_actions_total",
                 "Acts on the engine that came back, by verb and how they ended.",
@@ -134,7 +134,7 @@ impl Default for Counters {
                 "argus_ports_moved_total",
                 "Published ports that got another place on the host than before, or than was wanted.",
             ),
-            circuits: make::counters(
+            breakers: make::counters(
                 "argus_circuit_breaker_transitions_total",
                 "Changes of circuit breakers, by whose they are and what they changed to.",
                 &["scope", "state"],
@@ -173,8 +173,8 @@ impl Default for Counters {
             ),
             past: Arc::default(),
         };
-        ledger.touch();
-        ledger
+        counters.touch();
+        counters
     }
 }
 
@@ -191,7 +191,7 @@ impl Counters {
             Box::new(all.given_up),
             Box::new(all.errors),
             Box::new(all.ports),
-            Box::new(all.circuits),
+            Box::new(all.breakers),
             Box::new(all.orphans_found),
             Box::new(all.orphans_removed),
             Box::new(all.commands),
@@ -221,7 +221,7 @@ impl Counters {
         }
         for scope in BreakerScope::ALL {
             for state in BreakerState::ALL {
-                self.circuits.with_label_values(&[&word(scope), &word(state)]);
+                self.breakers.with_label_values(&[&word(scope), &word(state)]);
             }
         }
         for verb in COMMANDS {

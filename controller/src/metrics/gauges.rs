@@ -29,7 +29,7 @@ const STANDINGS: [&str; 4] = ["unread", "accepted", "rejected", "conflict"];
 /// The collector of how things are.
 #[derive(Debug)]
 pub(super) struct Gauges {
-    outlooks: watch::Receiver<Arc<Snapshot>>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
     shown: watch::Receiver<Arc<StatusDocuments>>,
     /// Without any series: what there is to be told of.
     blank: GaugeSet,
@@ -37,11 +37,11 @@ pub(super) struct Gauges {
 
 impl Gauges {
     pub(super) fn new(
-        outlooks: watch::Receiver<Arc<Snapshot>>,
+        snapshots: watch::Receiver<Arc<Snapshot>>,
         shown: watch::Receiver<Arc<StatusDocuments>>,
     ) -> Self {
         Self {
-            outlooks,
+            snapshots,
             shown,
             blank: GaugeSet::default(),
         }
@@ -54,11 +54,11 @@ impl Collector for Gauges {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (outlook, shown) = (self.outlooks.borrow().clone(), self.shown.borrow().clone());
+        let (snapshot, shown) = (self.snapshots.borrow().clone(), self.shown.borrow().clone());
         let picture = GaugeSet::default();
-        picture.controller(&outlook, &shown.controller);
-        picture.plans(&outlook);
-        picture.specs(&outlook);
+        picture.controller(&snapshot, &shown.controller);
+        picture.plans(&snapshot);
+        picture.specs(&snapshot);
         picture.environments(&shown);
         picture.all().into_iter().flat_map(Collector::collect).collect()
     }
@@ -124,18 +124,18 @@ picture! {
 }
 
 impl GaugeSet {
-    fn controller(&self, outlook: &Snapshot, controller: &ControllerStatus) {
+    fn controller(&self, snapshot: &Snapshot, controller: &ControllerStatus) {
         self.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         if let Some(engine) = &controller.engine
             && let (Some(version), Some(api)) = (&engine.version, &engine.api_version)
         {
             self.engine_info.with_label_values(&[version, api]).set(1);
         }
-        one(&self.engine, outlook.store.reachable());
-        one(&self.writable, outlook.problems.unwritable.is_none());
+        one(&self.engine, snapshot.store.reachable());
+        one(&self.writable, snapshot.problems.unwritable.is_none());
         for mode in Mode::ALL {
             let series = self.mode.with_label_values(&[word(mode)]);
-            series.set(i64::from(*mode == outlook.mode));
+            series.set(i64::from(*mode == snapshot.mode));
         }
         self.breaker(BreakerScope::Engine, "", controller.breaker.as_ref());
         for check in controller.preflight.iter().flat_map(|report| &report.checks) {
@@ -155,14 +155,14 @@ impl GaugeSet {
         }
     }
 
-    fn plans(&self, outlook: &Snapshot) {
+    fn plans(&self, snapshot: &Snapshot) {
         for verb in super::counters::VERBS {
             self.in_flight.with_label_values(&[verb]);
         }
-        for flying in outlook.state.in_flight.values() {
+        for flying in snapshot.state.in_flight.values() {
             self.in_flight.with_label_values(&[flying.verb]).inc();
         }
-        for (env, plan) in outlook.plans.iter() {
+        for (env, plan) in snapshot.plans.iter() {
             for wait in &plan.waits {
                 let labels = [env.to_string(), words(&wait.on).reason];
                 self.waits.with_label_values(&labels).inc();
@@ -170,12 +170,12 @@ impl GaugeSet {
         }
     }
 
-    fn specs(&self, outlook: &Snapshot) {
-        one(&self.specs_available, outlook.specs.unavailable.is_none());
+    fn specs(&self, snapshot: &Snapshot) {
+        one(&self.specs_available, snapshot.specs.unavailable.is_none());
         for standing in STANDINGS {
             self.spec_files.with_label_values(&[standing]);
         }
-        for file in outlook.specs.files.values() {
+        for file in snapshot.specs.files.values() {
             let standing = match file.state {
                 FileState::Unread => "unread",
                 FileState::Accepted => "accepted",

@@ -12,24 +12,24 @@ const PAGE: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct JournalConsumer {
     feed: Feed,
-    ledger: Counters,
+    counters: Counters,
 }
 
 impl JournalConsumer {
     /// One that begins with what was written after this record.
-    pub(super) fn new(feed: Feed, begun: u64, ledger: Counters) -> Self {
-        ledger.begin_after(begun);
-        Self { feed, ledger }
+    pub(super) fn new(feed: Feed, begun: u64, counters: Counters) -> Self {
+        counters.begin_after(begun);
+        Self { feed, counters }
     }
 
     /// Reads until it is stopped.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut newest = self.feed.newest();
         loop {
-            let last = self.ledger.last();
+            let last = self.counters.last();
             let page = self.feed.after(last, PAGE).await;
             for record in &page.records {
-                self.ledger.enter(record);
+                self.counters.enter(record);
             }
             if !page.records.is_empty() {
                 continue;

@@ -14,9 +14,9 @@ const MANY: u64 = 6_000;
 /// Fewer than the journal takes at once.
 const SOME: u64 = 1_000;
 
-async fn entered(ledger: &Counters, last: u64) {
+async fn entered(counters: &Counters, last: u64) {
     let all = async {
-        while ledger.last() < last {
+        while counters.last() < last {
             tokio::task::yield_now().await;
         }
     };
@@ -48,11 +48,11 @@ async fn one_that_comes_late_and_is_started_anew_counts_every_record_once() {
 
     let stop = CancellationToken::new();
     let first = tasks.spawn(meter.clone().run(stop.clone()));
-    entered(&meter.ledger, last).await;
-    assert_eq!(meter.ledger.records_of("note"), MANY);
+    entered(&meter.counters, last).await;
+    assert_eq!(meter.counters.records_of("note"), MANY);
     first.abort();
     tasks.spawn(meter.clone().run(stop));
     journal.record_event(Event::Writable);
-    entered(&meter.ledger, last + 1).await;
-    assert_eq!(meter.ledger.records_of("note"), MANY + 1);
+    entered(&meter.counters, last + 1).await;
+    assert_eq!(meter.counters.records_of("note"), MANY + 1);
 }

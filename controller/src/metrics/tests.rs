@@ -29,31 +29,31 @@ struct Row {
 struct Stage {
     metrics: Metrics,
     tally: Tally,
-    outlooks: watch::Receiver<Arc<Snapshot>>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
     shown: watch::Sender<Arc<StatusDocuments>>,
 }
 
 fn stage() -> Stage {
-    let site = ControllerIdentity {
+    let identity = ControllerIdentity {
         controller: "C".to_owned(),
         run: "R".to_owned(),
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let blank = Snapshot::blank(site, PlannerState::default(), Timestamp(0));
-    let outlooks = watch::channel(Arc::new(blank)).1;
+    let blank = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
+    let snapshots = watch::channel(Arc::new(blank)).1;
     let (shown, seen) = watch::channel(Arc::<StatusDocuments>::default());
     let tally = Tally::default();
     Stage {
-        metrics: Metrics::new(&tally, outlooks.clone(), seen),
+        metrics: Metrics::new(&tally, snapshots.clone(), seen),
         tally,
-        outlooks,
+        snapshots,
         shown,
     }
 }
 
 fn rows() -> Vec<Row> {
     let stage = stage();
-    let scene = Gauges::new(stage.outlooks, stage.shown.subscribe());
+    let scene = Gauges::new(stage.snapshots, stage.shown.subscribe());
     let mut rows = Vec::new();
     for collector in stage.metrics.collectors(&stage.tally, scene) {
         let kinds: BTreeMap<String, MetricType> = collector
@@ -297,7 +297,7 @@ fn the_dashboard_asks_whatever_source_one_chooses() {
 }
 
 struct Told<'a> {
-    ledger: &'a Counters,
+    counters: &'a Counters,
     seq: u64,
 }
 
@@ -308,7 +308,7 @@ impl Told<'_> {
 
     fn enter(&mut self, seconds: i64, entry: Entry) {
         self.seq += 1;
-        self.ledger.enter(&Record {
+        self.counters.enter(&Record {
             v: JOURNAL_VERSION,
             seq: self.seq,
             at: Timestamp(seconds * 1_000).to_string(),
@@ -369,7 +369,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         code: Some(Code::ContainerCrash),
     };
     let mut told = Told {
-        ledger: &stage.metrics.counters,
+        counters: &stage.metrics.counters,
         seq: 0,
     };
     // It dies, dies again, and is well 10 s after it died first.
@@ -441,7 +441,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
 fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
     let (stage, env) = shop();
     let mut told = Told {
-        ledger: &stage.metrics.counters,
+        counters: &stage.metrics.counters,
         seq: 0,
     };
     // As by a new revision.
@@ -467,7 +467,7 @@ fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
 fn a_recovery_is_counted_with_what_was_wrong_first() {
     let (stage, env) = shop();
     let mut told = Told {
-        ledger: &stage.metrics.counters,
+        counters: &stage.metrics.counters,
         seq: 0,
     };
     // Its probe failed for 20 s; the restart for that crashed, and the next was well.

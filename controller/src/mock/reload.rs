@@ -81,12 +81,12 @@ impl ConfigReloader {
             .map_err(|error| refused(Why::Unreadable(error)))?;
         let config = MockConfig::parse(&bytes).map_err(|why| refused(Why::NoConfig(why)))?;
         let recordings = recordings::read(&self.folder(&config)).await;
-        let (served, complaints) = CompiledMock::new(&config, recordings);
+        let (served, diagnostics) = CompiledMock::new(&config, recordings);
         let Some(served) = served else {
-            return Err(refused(Why::Complaints(complaints)));
+            return Err(refused(Why::Complaints(diagnostics)));
         };
-        for complaint in complaints {
-            tracing::warn!(path = complaint.path, "{}", complaint.message);
+        for diagnostic in diagnostics {
+            tracing::warn!(path = diagnostic.path, "{}", diagnostic.message);
         }
         let mut hash = String::with_capacity(64);
         for byte in Sha256::digest(&bytes) {
@@ -127,8 +127,8 @@ impl fmt::Display for Refused {
         match &self.why {
             Why::Unreadable(error) => write!(f, "cannot read `{}`: {}", self.file.display(), chain(error)),
             Why::NoConfig(why) => write!(f, "`{}` is no mock: {why}", self.file.display()),
-            Why::Complaints(complaints) => {
-                let errors = complaints.iter().filter(|complaint| complaint.is_error());
+            Why::Complaints(diagnostics) => {
+                let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
                 let said: Vec<String> = errors
                     .map(|error| format!("`{}`: {}", error.path, error.message))
                     .collect();

@@ -37,51 +37,51 @@ pub(crate) struct About {
 
 /// The controller's status.
 pub(super) fn status(
-    outlook: &Snapshot,
+    snapshot: &Snapshot,
     environments: &BTreeMap<String, EnvironmentStatus>,
     about: &About,
     previous: Option<&ControllerStatus>,
 ) -> ControllerStatus {
     let engine = about.engine.borrow().clone();
-    let seen = || outlook.plans.values().flat_map(|plan| orphans(plan)).collect();
+    let seen = || snapshot.plans.values().flat_map(|plan| orphans(plan)).collect();
     let orphans: Vec<Orphan> = match previous {
         // Before the first list nobody knows what is gone.
-        Some(previous) if !outlook.is_complete() => previous.orphans.clone(),
+        Some(previous) if !snapshot.is_complete() => previous.orphans.clone(),
         Some(_) | None => seen(),
     };
     let mut status = ControllerStatus {
         schema_version: STATUS_VERSION,
-        controller: outlook.identity.controller.clone(),
+        controller: snapshot.identity.controller.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         started_at: about.started_at.to_string(),
-        mode: outlook.mode,
-        mode_reason: outlook.mode_reason(),
+        mode: snapshot.mode,
+        mode_reason: snapshot.mode_reason(),
         specs: about.specs.display().to_string(),
-        conditions: conditions(outlook, previous),
+        conditions: conditions(snapshot, previous),
         engine: Some(EngineStatus {
             endpoint: about.endpoint.clone(),
-            reachable: outlook.store.reachable(),
+            reachable: snapshot.store.reachable(),
             version: engine.as_ref().map(|engine| engine.version.clone()),
             api_version: engine.map(|engine| engine.api_version),
         }),
-        breaker: Some(breaker(outlook.state.breakers.engine(), BreakerScope::Engine)),
+        breaker: Some(breaker(snapshot.state.breakers.engine(), BreakerScope::Engine)),
         environments: environments
             .iter()
             .map(|(name, status)| (name.clone(), status.phase))
             .collect(),
-        preflight: outlook.preflight.report(
+        preflight: snapshot.preflight.report(
             &Policy::default(),
-            (!outlook.store.reachable())
-                .then(|| outlook.engine_words())
+            (!snapshot.store.reachable())
+                .then(|| snapshot.engine_words())
                 .as_deref(),
-            outlook.state.disk_full,
+            snapshot.state.disk_full,
             Vec::new(),
             previous.and_then(|previous| previous.preflight.as_ref()),
-            outlook.as_of,
+            snapshot.as_of,
         ),
-        rejected: rejected(outlook),
-        errors: errors(outlook, about, &orphans, previous),
+        rejected: rejected(snapshot),
+        errors: errors(snapshot, about, &orphans, previous),
         orphans,
         http: about.http.borrow().map(|at| format!("http://{at}")),
         ..ControllerStatus::default()
@@ -94,25 +94,29 @@ pub(super) fn status(
     });
     status.as_of = match previous {
         Some(previous) if same => previous.as_of.clone(),
-        Some(_) | None => outlook.as_of.to_string(),
+        Some(_) | None => snapshot.as_of.to_string(),
     };
     status
 }
 
-fn conditions(outlook: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Condition> {
-    let engine = if outlook.store.synced() {
+fn conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Condition> {
+    let engine = if snapshot.store.synced() {
         (Truth::True, "Reachable", "the engine answers".to_owned())
-    } else if outlook.store.reachable() || outlook.store.unreachable_reason().is_empty() {
+    } else if snapshot.store.reachable() || snapshot.store.unreachable_reason().is_empty() {
         (
             Truth::Unknown,
             "NotListed",
             "the engine has not been listed yet".to_owned(),
         )
     } else {
-        (Truth::False, "NoAnswer", outlook.engine_words())
+        (Truth::False, "NoAnswer", snapshot.engine_words())
     };
-    let specs = match (&outlook.specs.unavailable, outlook.specs.scanned) {
-        (Some(why), _) => (Truth::False, "FolderUnavailable", format!("nothing is torn down: {why}")),
+    let specs = match (&snapshot.specs.unavailable, snapshot.specs.scanned) {
+        (Some(why), _) => (
+            Truth::False,
+            "FolderUnavailable",
+            format!("nothing is torn down: {why}"),
+        ),
         (None, true) => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
         (None, false) => (
             Truth::Unknown,
@@ -125,7 +129,7 @@ fn conditions(outlook: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Co
         let since = old
             .filter(|old| old.status == status)
             .map(|old| old.last_transition_time.clone());
-        let last_transition_time = since.unwrap_or_else(|| outlook.as_of.to_string());
+        let last_transition_time = since.unwrap_or_else(|| snapshot.as_of.to_string());
         Condition {
             kind: kind.to_owned(),
             status,
@@ -137,7 +141,7 @@ fn conditions(outlook: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Co
     vec![dated("EngineReachable", engine), dated("SpecsAvailable", specs)]
 }
 
-fn rejected(outlook: &Snapshot) -> Vec<RejectedSpec> {
+fn rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
     let one = |(path, entry): (&PathBuf, &argus_reconciler::specs::FileEntry)| {
         let path = path.display().to_string();
         super::rejection(&path, entry)?;
@@ -148,42 +152,45 @@ fn rejected(outlook: &Snapshot) -> Vec<RejectedSpec> {
             spec_path: path,
         })
     };
-    outlook.specs.files.iter().filter_map(one).collect()
+    snapshot.specs.files.iter().filter_map(one).collect()
 }
 
 /// The engine, what dead controllers left, and files whose environment cannot be told; everything else is in the environments' files.
 fn errors(
-    outlook: &Snapshot,
+    snapshot: &Snapshot,
     about: &About,
     orphans: &[Orphan],
     previous: Option<&ControllerStatus>,
 ) -> Vec<StructuredError> {
     let told = previous.map_or(&[][..], |previous| &previous.errors);
     let mut errors = Vec::new();
-    if !outlook.store.reachable() && !outlook.store.unreachable_reason().is_empty() {
-        let engine = super::engine(outlook, about);
-        let error = lasting(unavailable(&engine, outlook.engine_words(), outlook.as_of), told);
-        let at = engine.since.unwrap_or(outlook.as_of);
+    if !snapshot.store.reachable() && !snapshot.store.unreachable_reason().is_empty() {
+        let engine = super::engine(snapshot, about);
+        let error = lasting(
+            unavailable(&engine, snapshot.engine_words(), snapshot.as_of),
+            told,
+        );
+        let at = engine.since.unwrap_or(snapshot.as_of);
         let id = argus_core::status::error_id("", None, error.code, &error.message, at);
         errors.push(error.error_id(id).timestamp(at.to_string()));
     }
-    if let Some(why) = &outlook.problems.safe {
+    if let Some(why) = &snapshot.problems.safe {
         let error = unwritable(&about.state, why);
-        let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
-        errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
+        let id = argus_core::status::error_id("", None, error.code, &error.message, snapshot.as_of);
+        errors.push(error.error_id(id).timestamp(snapshot.as_of.to_string()));
     }
-    for (path, entry) in &outlook.specs.files {
+    for (path, entry) in &snapshot.specs.files {
         let path = path.display().to_string();
         if let Some(rejection) = super::rejection(&path, entry)
             && entry.holds.is_none()
             && super::named(entry).is_none()
         {
-            errors.extend(spec_errors(None, rejection, outlook.as_of));
+            errors.extend(spec_errors(None, rejection, snapshot.as_of));
         }
     }
     for error in orphan_errors(orphans) {
-        let id = argus_core::status::error_id("", None, error.code, &error.message, outlook.as_of);
-        errors.push(error.error_id(id).timestamp(outlook.as_of.to_string()));
+        let id = argus_core::status::error_id("", None, error.code, &error.message, snapshot.as_of);
+        errors.push(error.error_id(id).timestamp(snapshot.as_of.to_string()));
     }
     for error in &mut errors {
         let alike = |old: &&StructuredError| old.code == error.code && old.message == error.message;

@@ -17,16 +17,16 @@ const MOST: usize = 100;
 /// Collects the complaints about a file.
 #[derive(Default)]
 pub(super) struct Collector {
-    complaints: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
     more: usize,
     refused: bool,
 }
 
 impl Collector {
-    pub(super) fn add(&mut self, complaint: Diagnostic) {
-        self.refused |= complaint.is_error();
-        if self.complaints.len() < MOST {
-            self.complaints.push(complaint);
+    pub(super) fn add(&mut self, diagnostic: Diagnostic) {
+        self.refused |= diagnostic.is_error();
+        if self.diagnostics.len() < MOST {
+            self.diagnostics.push(diagnostic);
         } else {
             self.more += 1;
         }
@@ -39,7 +39,7 @@ impl Collector {
 
     /// The complaints in the order of the file.
     pub(super) fn finish(mut self) -> Vec<Diagnostic> {
-        self.complaints.sort_by_key(|complaint| complaint.location);
+        self.diagnostics.sort_by_key(|diagnostic| diagnostic.location);
         if self.more > 0 {
             let message = format!("{} more complaints are left out", self.more);
             let rest = if self.refused {
@@ -47,9 +47,9 @@ impl Collector {
             } else {
                 Diagnostic::warning("", message)
             };
-            self.complaints.push(rest);
+            self.diagnostics.push(rest);
         }
-        self.complaints
+        self.diagnostics
     }
 }
 
@@ -190,13 +190,13 @@ impl<'a> Check<'a> {
 
     fn absent(&mut self, entry: &Entry, required: bool, path: &str) {
         let name = shown(&entry.key);
-        let complaint = if required {
+        let diagnostic = if required {
             Diagnostic::error(path, format!("`{name}` has no value")).hint("give it one")
         } else {
             Diagnostic::warning(path, format!("`{name}` has no value and counts as absent"))
                 .hint("give it a value or remove the line")
         };
-        self.to.add(complaint.at(entry.key_place));
+        self.to.add(diagnostic.at(entry.key_place));
     }
 
     fn list(&mut self, schema: &'a Value, items: &[std::sync::Arc<Node>], path: &str, place: Location) {
@@ -260,21 +260,21 @@ impl<'a> Check<'a> {
             Kind::Scalar { text, .. } => (format!("`{}`", shown(text)), instead(&wanted, text)),
         };
         let message = format!("{subject} must be {wanted_words}, and is {found}");
-        let complaint = Diagnostic {
+        let diagnostic = Diagnostic {
             hint,
             ..Diagnostic::error(path, message).at(place)
         };
-        self.to.add(complaint);
+        self.to.add(diagnostic);
     }
 
     fn unknown(&mut self, known: &'a Map<String, Value>, entry: &Entry, path: &str) {
         let message = format!("`{}` is not a known key and is ignored", shown(&entry.key));
         let hint = unknown::key(self, known, &entry.key);
-        let complaint = Diagnostic {
+        let diagnostic = Diagnostic {
             hint,
             ..Diagnostic::warning(path, message)
         };
-        self.to.add(complaint.at(entry.key_place));
+        self.to.add(diagnostic.at(entry.key_place));
     }
 }
 

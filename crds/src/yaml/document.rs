@@ -15,15 +15,15 @@ pub struct Document {
     /// Where things stand in it.
     pub source: SourceMap,
     /// What is wrong with its form: keys that stand twice, and the like.
-    pub complaints: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Reads a document within the bounds of an environment's file; the complaint is about what makes reading on impossible.
 pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Diagnostic>> {
-    let ours = |mut complaint: Box<Diagnostic>| {
+    let ours = |mut diagnostic: Box<Diagnostic>| {
         // What to do about an environment does not help here.
-        complaint.hint.take_if(|hint| hint.contains("environment"));
-        complaint
+        diagnostic.hint.take_if(|hint| hint.contains("environment"));
+        diagnostic
     };
     let mut text = text_of(bytes).map_err(ours)?.to_owned();
     if text.trim_start().starts_with(['{', '[']) {
@@ -37,7 +37,7 @@ pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Diagnosti
         Some(Ok(value)) => Ok(Document {
             value,
             source,
-            complaints: tree.broken,
+            diagnostics: tree.broken,
         }),
         Some(Err(why)) => Err(Box::new(Diagnostic::error(
             "",
@@ -71,13 +71,13 @@ mod tests {
     #[test]
     fn what_cannot_be_read_has_one_complaint_with_a_place_and_no_word_of_environments() {
         for text in ["", "a: [", "a: 1\n---\nb: 2\n", "{\"a\": 1"] {
-            let complaint = document("d", text.as_bytes()).unwrap_err();
+            let diagnostic = document("d", text.as_bytes()).unwrap_err();
             assert!(
-                complaint.is_error() && complaint.hint.is_none_or(|hint| !hint.contains("environment")),
+                diagnostic.is_error() && diagnostic.hint.is_none_or(|hint| !hint.contains("environment")),
                 "{text}"
             );
         }
         let twice = document("d", b"a: 1\na: 2\n").unwrap();
-        assert_eq!(twice.complaints[0].location.unwrap().line, 2);
+        assert_eq!(twice.diagnostics[0].location.unwrap().line, 2);
     }
 }

@@ -75,9 +75,9 @@ fn port_range(root: &Node, to: &mut Collector) {
         && low > high
     {
         let message = format!("`portRange` ends at {high} before it begins at {low}");
-        let complaint =
+        let diagnostic =
             Diagnostic::error("isolation.portRange", message).hint(format!("write `[{high}, {low}]`"));
-        to.add(complaint.at(range.place()));
+        to.add(diagnostic.at(range.place()));
     }
 }
 

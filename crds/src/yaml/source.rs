@@ -29,7 +29,7 @@ impl SourceMap {
         let whole = self.root.clone()?;
         refused
             .iter()
-            .try_fold(whole, |node, complaint| tree::without(&node, &complaint.path))
+            .try_fold(whole, |node, diagnostic| tree::without(&node, &diagnostic.path))
     }
 
     /// The name of the file.
@@ -57,10 +57,10 @@ impl SourceMap {
 
     /// The same complaint with its place, unless it has one.
     #[must_use]
-    pub fn placed(&self, complaint: Diagnostic) -> Diagnostic {
-        match (complaint.location, self.locate(&complaint.path)) {
-            (None, Some(place)) => complaint.at(place),
-            _ => complaint,
+    pub fn placed(&self, diagnostic: Diagnostic) -> Diagnostic {
+        match (diagnostic.location, self.locate(&diagnostic.path)) {
+            (None, Some(place)) => diagnostic.at(place),
+            _ => diagnostic,
         }
     }
 }

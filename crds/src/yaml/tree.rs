@@ -115,7 +115,7 @@ pub(super) enum Broken {
 }
 
 impl Broken {
-    pub(super) fn complaint(self) -> Diagnostic {
+    pub(super) fn diagnostic(self) -> Diagnostic {
         let (message, hint) = match self {
             Self::Depth => (
                 format!("the file nests deeper than {MAX_DEPTH} levels"),
@@ -275,9 +275,9 @@ impl Builder {
             open.key = Some(if let Kind::Scalar { text, .. } = &node.kind {
                 (Some(text.clone()), place)
             } else {
-                let complaint = Diagnostic::error("", "a key must be a text, not a list or a map");
+                let diagnostic = Diagnostic::error("", "a key must be a text, not a list or a map");
                 self.broken.push(
-                    complaint
+                    diagnostic
                         .hint("a value that starts with `{{` needs quotes")
                         .at(place),
                 );
@@ -313,9 +313,9 @@ impl Builder {
             };
             for source in sources {
                 let Kind::Map(entries) = &source.kind else {
-                    let complaint = Diagnostic::error("", "`<<` takes a map, or a list of maps");
+                    let diagnostic = Diagnostic::error("", "`<<` takes a map, or a list of maps");
                     self.broken.push(
-                        complaint
+                        diagnostic
                             .hint("name an anchor of a map: `<<: *name`")
                             .at(source.place),
                     );

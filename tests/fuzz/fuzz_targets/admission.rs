@@ -7,18 +7,18 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let reading = argus_crds::yaml::read("e2e.yaml", bytes);
     assert!(
-        reading.spec.is_some() || reading.complaints.iter().any(argus_crds::Diagnostic::is_error),
+        reading.spec.is_some() || reading.diagnostics.iter().any(argus_crds::Diagnostic::is_error),
         "refused without a word"
     );
     if let Some(spec) = &reading.spec {
         let site = SpecContext { directory: "/specs".to_owned(), ..SpecContext::default() };
         let admission = admit(spec, &site);
         assert!(
-            admission.desired.is_some() || admission.complaints.iter().any(argus_crds::Diagnostic::is_error),
+            admission.desired.is_some() || admission.diagnostics.iter().any(argus_crds::Diagnostic::is_error),
             "refused without a word"
         );
-        for complaint in admission.complaints {
-            let _placed = reading.source.placed(complaint);
+        for diagnostic in admission.diagnostics {
+            let _placed = reading.source.placed(diagnostic);
         }
     }
 });

@@ -56,7 +56,7 @@ fn desired(project: &str, services: usize) -> Desired {
 /// Specs, the world and the time, as a brain sees them.
 struct House {
     specs: BTreeMap<EnvName, Arc<Accepted>>,
-    world: Store,
+    store: Store,
     health: HealthStates,
     now: Timestamp,
 }
@@ -74,40 +74,40 @@ impl House {
             };
             (accepted.desired.env.clone(), Arc::new(accepted))
         };
-        let mut world = Store::default();
-        world.apply(WatchEvent::Connected(NOW));
-        world.apply(WatchEvent::Init);
-        world.apply(WatchEvent::InitDone);
+        let mut store = Store::default();
+        store.apply(WatchEvent::Connected(NOW));
+        store.apply(WatchEvent::Init);
+        store.apply(WatchEvent::InitDone);
         Self {
             specs: (0..environments).map(accept).collect(),
-            world,
+            store,
             health: HealthStates::new(),
             now: NOW,
         }
     }
 
-    fn turn(&self, brain: &mut Planner) -> ReconcileResult {
-        brain.reconcile(&Inputs {
+    fn turn(&self, planner: &mut Planner) -> ReconcileResult {
+        planner.reconcile(&Inputs {
             leases: &Leases::default(),
             requests: &UserRequests::default(),
             specs: &self.specs,
             preflight: None,
             scanned: true,
-            store: &self.world,
+            store: &self.store,
             health: &self.health,
             now: self.now,
         })
     }
 
     /// Lets every act succeed until nothing is left to do.
-    fn settle(&mut self, brain: &mut Planner) {
+    fn settle(&mut self, planner: &mut Planner) {
         let mut number = 0;
         for _ in 0..1_000 {
-            let turn = self.turn(brain);
+            let turn = self.turn(planner);
             for step in &turn.actions {
                 number += 1;
-                let done = pretend(&mut self.world, &step.action, self.now, number);
-                brain.finished(step, &Ok(done), &self.world, self.now);
+                let done = pretend(&mut self.store, &step.action, self.now, number);
+                planner.finished(step, &Ok(done), &self.store, self.now);
             }
             let probed = self.probe();
             match turn.wake_at {
@@ -123,7 +123,7 @@ impl House {
     fn probe(&mut self) -> bool {
         let before = self.health.len();
         for container in self
-            .world
+            .store
             .containers()
             .filter(|found| found.state == ContainerState::Running)
         {
@@ -139,7 +139,7 @@ impl House {
     }
 
     fn containers(&self) -> usize {
-        self.world
+        self.store
             .containers()
             .filter(|found| found.state == ContainerState::Running)
             .count()
@@ -165,11 +165,11 @@ pub(crate) fn run(figures: &mut Vec<Figure>) {
 fn at_rest(figures: &mut Vec<Figure>) {
     for (environments, goal) in [(10, ("≤ 1 ms", 1.0)), (100, ("≤ 10 ms", 10.0))] {
         let mut house = House::new(environments, 10);
-        let mut brain = Planner::new(site(), PlannerState::default());
-        house.settle(&mut brain);
+        let mut planner = Planner::new(site(), PlannerState::default());
+        house.settle(&mut planner);
         assert_eq!(house.containers(), environments * 10, "everything runs");
         let took = milliseconds(300, || {
-            let turn = house.turn(&mut brain);
+            let turn = house.turn(&mut planner);
             assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
             turn
         });
@@ -179,22 +179,22 @@ fn at_rest(figures: &mut Vec<Figure>) {
         );
         figures.push(Figure::new(what, "ms", took).goal(goal));
         if environments == 100 {
-            one_changed(&mut house, &mut brain, figures);
+            one_changed(&mut house, &mut planner, figures);
         }
     }
 }
 
-fn one_changed(house: &mut House, brain: &mut Planner, figures: &mut Vec<Figure>) {
-    let any = house.world.containers().next().expect("one").clone();
-    let mut last = house.turn(brain);
+fn one_changed(house: &mut House, planner: &mut Planner, figures: &mut Vec<Figure>) {
+    let any = house.store.containers().next().expect("one").clone();
+    let mut last = house.turn(planner);
     let mut took = Vec::new();
     for round in 1..=300 {
         let mut changed = (*any).clone();
         changed.created_at = Timestamp(any.created_at.0 - round);
         house
-            .world
+            .store
             .apply(WatchEvent::Apply(Object::Container(Arc::new(changed))));
-        let (time, turn) = wait::timed(|| house.turn(brain));
+        let (time, turn) = wait::timed(|| house.turn(planner));
         took.push(time.as_secs_f64() * 1e3);
         assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
         let anew = turn
@@ -217,10 +217,10 @@ fn from_scratch(figures: &mut Vec<Figure>) {
     let nothing = PlannerState::default();
     let took = milliseconds(9, || house.turn(&mut fresh(&nothing)));
     figures.push(Figure::new("10,000 containers planned from scratch, empty engine", "ms", took).goal(goal));
-    let mut brain = fresh(&nothing);
-    house.settle(&mut brain);
+    let mut planner = fresh(&nothing);
+    house.settle(&mut planner);
     assert_eq!(house.containers(), 10_000, "everything runs");
-    let memory = brain.state().clone();
+    let memory = planner.state().clone();
     let took = milliseconds(9, || {
         let turn = house.turn(&mut fresh(&memory));
         assert!(

@@ -77,14 +77,14 @@ fn gate(calls: usize) -> Vec<f64> {
         environment: env.clone(),
         service: ServiceName::new("web").expect("a name"),
     };
-    let mut circuits = BreakerRegistry::default();
+    let mut breakers = BreakerRegistry::default();
     let refused = Err(ActionError::Unreachable("refused".to_owned()));
-    while circuits.engine().is_closed() {
-        circuits.on_result(&env, &subject, &refused, Timestamp(0));
+    while breakers.engine().is_closed() {
+        breakers.on_result(&env, &subject, &refused, Timestamp(0));
     }
-    let (_open, openings) = watch::channel(BreakerEpochs::of(&circuits, [env].iter()));
+    let (_open, epochs) = watch::channel(BreakerEpochs::of(&breakers, [env].iter()));
     let sim = Sim::new(Engine::new(1, FaultProfile::default()), || Timestamp(0));
-    let gated = Arc::new(BreakerGuard::new(sim, openings));
+    let gated = Arc::new(BreakerGuard::new(sim, epochs));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

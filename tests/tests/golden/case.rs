@@ -8,7 +8,7 @@ pub(crate) struct Case {
     /// The specs, each one environment.
     pub(crate) specs: Vec<String>,
     /// The lines of the world, without remarks.
-    pub(crate) world: Vec<String>,
+    pub(crate) store: Vec<String>,
     /// What is expected.
     pub(crate) plan: String,
 }
@@ -32,7 +32,7 @@ impl Case {
                     spec.push('\n');
                 }
             } else if section == "world" && !line.trim().is_empty() && !line.starts_with('#') {
-                case.world.push(line.trim().to_owned());
+                case.store.push(line.trim().to_owned());
             }
             if section != "plan" {
                 case.head.push_str(line);

@@ -48,11 +48,11 @@ pub(crate) struct Stage {
     pub(crate) written: BTreeMap<EnvName, Desired>,
     first: EnvName,
     specs: BTreeMap<EnvName, Arc<Accepted>>,
-    world: Store,
+    store: Store,
     pub(crate) memory: PlannerState,
-    pub(crate) brain: Option<Planner>,
+    pub(crate) planner: Option<Planner>,
     health: HealthStates,
-    orders: UserRequests,
+    requests: UserRequests,
     pub(crate) site: ControllerIdentity,
     scanned: bool,
     shows_variables: bool,
@@ -63,10 +63,10 @@ impl Stage {
     /// Plays a case to its end; what is decided then, as text.
     pub(crate) fn play(case: &Case) -> Result<String, String> {
         let mut stage = Self::of(&case.specs)?;
-        if !case.world.iter().any(|line| line == "never listed") {
+        if !case.store.iter().any(|line| line == "never listed") {
             stage.list();
         }
-        for line in &case.world {
+        for line in &case.store {
             stage.line(line).map_err(|why| format!("`{line}`: {why}"))?;
         }
         let turn = stage.turn();
@@ -123,11 +123,11 @@ impl Stage {
             written,
             first: first.ok_or("no spec")?,
             specs: accepted,
-            world: Store::default(),
+            store: Store::default(),
             memory: PlannerState::default(),
-            brain: None,
+            planner: None,
             health: HealthStates::new(),
-            orders: UserRequests::default(),
+            requests: UserRequests::default(),
             site: ControllerIdentity {
                 controller: "argus-1".to_owned(),
                 run: "run-1".to_owned(),
@@ -145,15 +145,15 @@ impl Stage {
             ["never", "listed"] => {}
             ["never", "scanned"] => self.scanned = false,
             ["show", "environment"] => self.shows_variables = true,
-            ["reachable"] => self.world.apply(WatchEvent::Connected(self.now)),
+            ["reachable"] => self.store.apply(WatchEvent::Connected(self.now)),
             ["listed"] => self.list(),
             ["lost", why @ ..] => self
-                .world
+                .store
                 .apply(WatchEvent::Disconnected(self.now, why.join(" "))),
             ["outage", from, until] => {
-                self.world
+                self.store
                     .apply(WatchEvent::Disconnected(moment(self.now, from), String::new()));
-                self.world.apply(WatchEvent::Connected(moment(self.now, until)));
+                self.store.apply(WatchEvent::Connected(moment(self.now, until)));
             }
             ["now", span] => self.now = moment(self.now, span),
             ["removed", env] => drop(self.specs.remove(&env_of(env)?)),
@@ -169,18 +169,18 @@ impl Stage {
             ["volume", name, rest @ ..] => self.volume(name, &Options(rest.to_vec()))?,
             ["gone", id] => {
                 let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
-                self.world.apply(WatchEvent::Delete(ObjectId::Container(id)));
+                self.store.apply(WatchEvent::Delete(ObjectId::Container(id)));
             }
             ["retagged", id] => {
                 let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
-                self.world.apply(WatchEvent::ImageMoved(id));
+                self.store.apply(WatchEvent::ImageMoved(id));
             }
             ["probe", id, word] => self.probe(id, word)?,
             ["dead", id] => self.dead(id)?,
             ["hold", target, rest @ ..] => self.hold(target, rest)?,
             ["test", env, case, span] => {
                 let until = moment(self.now, span);
-                self.orders.begin(TestLease {
+                self.requests.begin(TestLease {
                     environment: env_of(env)?,
                     case: (*case).to_owned(),
                     since: self.now,
@@ -204,7 +204,7 @@ impl Stage {
             ["retry", env] => {
                 let env = env_of(env)?;
                 self.turn();
-                self.brain.as_mut().ok_or("no brain")?.retry(&env);
+                self.planner.as_mut().ok_or("no brain")?.retry(&env);
             }
             ["remember", rest @ ..] => self.remember(rest)?,
             _ => return Err("is no line of a world".to_owned()),
@@ -215,17 +215,17 @@ impl Stage {
     /// A full list that finds what is there.
     fn list(&mut self) {
         let mut seen = Vec::new();
-        for observed in self.world.environments().values() {
+        for observed in self.store.environments().values() {
             seen.extend(observed.containers.values().cloned().map(Object::Container));
             seen.extend(observed.networks.values().cloned().map(Object::Network));
             seen.extend(observed.volumes.values().cloned().map(Object::Volume));
         }
-        self.world.apply(WatchEvent::Connected(self.now));
-        self.world.apply(WatchEvent::Init);
+        self.store.apply(WatchEvent::Connected(self.now));
+        self.store.apply(WatchEvent::Init);
         for object in seen {
-            self.world.apply(WatchEvent::Apply(object));
+            self.store.apply(WatchEvent::Apply(object));
         }
-        self.world.apply(WatchEvent::InitDone);
+        self.store.apply(WatchEvent::InitDone);
     }
 
     fn edit(&mut self, change: impl FnOnce(&mut Accepted)) {
@@ -262,7 +262,7 @@ impl Stage {
         let spec = made.as_ref().map(|(spec, _)| spec);
         let site = &self.site;
         let seen = objects::container(id, state, &service, desired, spec, site, options, self.now)?;
-        self.world
+        self.store
             .apply(WatchEvent::Apply(Object::Container(Arc::new(seen))));
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Stage {
             labels: objects::plain_labels(desired, "network", &self.site, options),
             created_at: moment(self.now, options.get("created").unwrap_or("-120s")),
         };
-        self.world
+        self.store
             .apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
         Ok(())
     }
@@ -288,7 +288,7 @@ impl Stage {
             name: name.to_owned(),
             labels: objects::plain_labels(desired, "volume", &self.site, options),
         };
-        self.world
+        self.store
             .apply(WatchEvent::Apply(Object::Volume(Arc::new(volume))));
         Ok(())
     }
@@ -301,7 +301,7 @@ impl Stage {
             "unhealthy" => ProbeStatus::Unhealthy,
             other => return Err(format!("no verdict is called `{other}`")),
         };
-        let facts = self.world.container(&id).and_then(|seen| seen.inspect.as_ref());
+        let facts = self.store.container(&id).and_then(|seen| seen.inspect.as_ref());
         let started_at = facts.and_then(|facts| facts.started_at);
         let (since, output) = (self.now, String::new());
         self.health.insert(
@@ -331,7 +331,7 @@ impl Stage {
             None => (target, None),
         };
         let service = service.map(ServiceName::new).transpose();
-        self.orders.hold_back(Hold {
+        self.requests.hold_back(Hold {
             environment: env_of(env)?,
             service: service.map_err(|why| why.to_string())?,
             since: self.now,
@@ -345,19 +345,19 @@ impl Stage {
     fn turn(&mut self) -> ReconcileResult {
         let inputs = Inputs {
             leases: &Leases::default(),
-            requests: &self.orders,
+            requests: &self.requests,
             specs: &self.specs,
             preflight: None,
             scanned: self.scanned,
-            store: &self.world,
+            store: &self.store,
             health: &self.health,
             now: self.now,
         };
         let (site, memory) = (&self.site, &self.memory);
-        let brain = self
-            .brain
+        let planner = self
+            .planner
             .get_or_insert_with(|| Planner::new(site.clone(), memory.clone()));
-        brain.reconcile(&inputs)
+        planner.reconcile(&inputs)
     }
 
     /// Turns, and lets the step on a subject come back at once.
@@ -388,8 +388,8 @@ impl Stage {
             }
             (Ok(_), _) => Ok(Done::Ok),
         };
-        let brain = self.brain.as_mut().ok_or("no brain")?;
-        brain.finished(&step, &outcome, &self.world, self.now);
+        let planner = self.planner.as_mut().ok_or("no brain")?;
+        planner.finished(&step, &outcome, &self.store, self.now);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::objects::{self, Options};
 
 impl Stage {
     pub(crate) fn remember(&mut self, words: &[&str]) -> Played {
-        if self.brain.is_some() {
+        if self.planner.is_some() {
             return Err("what is remembered comes before the first turn".to_owned());
         }
         match words {

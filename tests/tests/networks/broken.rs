@@ -1,7 +1,7 @@
 //! Networks that people broke: healed, and seen to be.
 
 use argus_tests::PrivateEngine;
-use argus_tests::fixture::{LIMIT, incarnations};
+use argus_tests::fixture::{LIMIT, container_runs};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn who_was_detached_moved_or_lost_its_name_is_healed_and_verified_again() {
     argus.write_spec("e2e.yaml", &shop("moved", 19070, 8080));
     let network = "argusai-moved-network";
     let status = verified(&argus, "moved", &Value::Null);
-    let runs = incarnations(engine, "moved");
+    let runs = container_runs(engine, "moved");
 
     disconnect(engine, network, "moved-db");
     let status = verified(&argus, "moved", &status);
@@ -33,7 +33,7 @@ fn who_was_detached_moved_or_lost_its_name_is_healed_and_verified_again() {
     engine.docker(&["network", "connect", network, "moved-mock-payments"]);
     let status = verified(&argus, "moved", &status);
 
-    assert_eq!(incarnations(engine, "moved"), runs, "nothing was restarted");
+    assert_eq!(container_runs(engine, "moved"), runs, "nothing was restarted");
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
     disconnect(engine, "moved-elsewhere", "moved-api");
     engine.docker_ok(&["network", "rm", "moved-elsewhere"]);
@@ -49,7 +49,7 @@ fn a_network_that_is_gone_or_another_is_put_right_with_everybody_on_it() {
     argus.write_spec("e2e.yaml", &shop("gone", 19080, 8080));
     let network = "argusai-gone-network";
     let status = verified(&argus, "gone", &Value::Null);
-    let runs = incarnations(engine, "gone");
+    let runs = container_runs(engine, "gone");
     let inspect = || -> Value {
         let output = engine.docker(&["network", "inspect", network]);
         serde_json::from_slice::<Value>(&output.stdout).expect("it is there")[0].clone()
@@ -84,7 +84,7 @@ fn a_network_that_is_gone_or_another_is_put_right_with_everybody_on_it() {
     argus.start_again();
     let status = verified(&argus, "gone", &status);
     assert_eq!(inspect()["IPAM"]["Config"][0]["Subnet"], "10.213.0.0/24");
-    assert_eq!(incarnations(engine, "gone"), runs, "nothing was restarted");
+    assert_eq!(container_runs(engine, "gone"), runs, "nothing was restarted");
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
 }
 
@@ -99,7 +99,7 @@ fn who_is_out_of_reach_though_all_looks_right_is_attached_anew_once() {
     );
     argus.write_spec("e2e.yaml", &spec);
     let status = verified(&argus, "dark", &Value::Null);
-    let runs = incarnations(engine, "dark");
+    let runs = container_runs(engine, "dark");
     argus.stop();
     // Its cable is pulled: the engine knows nothing of that.
     let pid = engine.inspect("dark-db").expect("it runs")["State"]["Pid"].to_string();
@@ -109,7 +109,7 @@ fn who_is_out_of_reach_though_all_looks_right_is_attached_anew_once() {
     assert!(link.is_ok_and(|ended| ended.success()));
     argus.start_again();
     let status = verified(&argus, "dark", &status);
-    assert_eq!(incarnations(engine, "dark"), runs, "nothing was restarted");
+    assert_eq!(container_runs(engine, "dark"), runs, "nothing was restarted");
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
     let times = argus.logs().matches("out of reach, attached anew").count();
     assert!(times > 0, "it was attached anew");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, condition, images, incarnations, shop, singles, text};
+use argus_tests::fixture::{LIMIT, condition, container_runs, images, shop, singles, text};
 use argus_tests::{Controller, Options, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn an_engine_stopped_for_ninety_seconds_is_told_at_once_and_found_again_by_itsel
     let argus = Controller::start(&engine, options);
     argus.write_spec("a.e2e.yaml", &shop("asleep", 18700, "one"));
     argus.wait_ready("asleep", LIMIT);
-    let before = incarnations(&engine, "asleep");
+    let before = container_runs(&engine, "asleep");
     engine.freeze();
     let (lasted, ()) = wait::timed(|| {
         let (took, ()) = wait::timed(|| {
@@ -67,8 +67,8 @@ fn an_engine_stopped_for_ninety_seconds_is_told_at_once_and_found_again_by_itsel
         wait::timed(|| argus.wait_status("asleep", 3 * LIMIT, "is Ready again", is_fresh_and_ready));
     eprintln!("asleep: Ready {took:.1?} after {lasted:.1?} of silence");
     argus.wait_status("dreamt", LIMIT, "is made at last", is_fresh_and_ready);
-    assert_eq!(incarnations(&engine, "asleep"), before, "nothing was restarted");
-    assert_eq!(incarnations(&engine, "dreamt").len(), 1);
+    assert_eq!(container_runs(&engine, "asleep"), before, "nothing was restarted");
+    assert_eq!(container_runs(&engine, "dreamt").len(), 1);
     let whole = argus.controller_status();
     assert_eq!(whole["breaker"]["state"], "closed", "{whole:#}");
     assert!(error(&whole, "DOCKER_UNAVAILABLE").is_none(), "{whole:#}");
@@ -79,7 +79,7 @@ fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop(name, 18720, "one"));
     argus.wait_ready(name, LIMIT);
-    let before = incarnations(engine, name);
+    let before = container_runs(engine, name);
     engine.kill9();
     argus.wait_status(name, LIMIT, "says that the engine is away", |now| {
         condition(now, "EngineReachable")["status"] == "False"
@@ -93,9 +93,9 @@ fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
         assert_eq!(row["restarts"], 0, "no budget was burnt: {row:#}");
     }
     // Nothing that was begun before is still to come.
-    let after = incarnations(engine, name);
+    let after = container_runs(engine, name);
     wait::all_the_while(Duration::from_secs(5), "it stays so", || {
-        incarnations(engine, name) == after
+        container_runs(engine, name) == after
     });
     (before, after)
 }
@@ -160,7 +160,7 @@ fn ten_environments_are_ready_again_after_an_engine_restart_with_one_start_a_con
     for name in &names {
         argus.wait_ready(name, 2 * LIMIT);
     }
-    let ids = |name: &String| incarnations(&engine, name).into_values().map(|(id, _)| id);
+    let ids = |name: &String| container_runs(&engine, name).into_values().map(|(id, _)| id);
     let before: Vec<_> = names.iter().flat_map(ids).collect();
     assert_eq!(before.len(), 2 * usize::from(ENVIRONMENTS));
     proxy.reset_counts();

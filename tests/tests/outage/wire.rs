@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, engine, images, incarnations, proxied, running, shop, singles};
+use argus_tests::fixture::{LIMIT, container_runs, engine, images, proxied, running, shop, singles};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
@@ -131,7 +131,7 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
     let port = 18500 + 10 * u16::try_from(number).expect("few");
     argus.write_spec("before.e2e.yaml", &singles(&format!("{name}-0"), &[port], ""));
     argus.wait_ready(&format!("{name}-0"), LIMIT);
-    let before = incarnations(engine, &format!("{name}-0"));
+    let before = container_runs(engine, &format!("{name}-0"));
     proxy.reset_counts();
     proxy.inject(case.class, case.fault, 1_000_000);
     proxy.cut("GET /events");
@@ -172,11 +172,11 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
     eprintln!("{name}: Ready {took:.1?} after the wire was whole");
     assert_eq!(ready["errors"], serde_json::json!([]), "{name}: {ready:#}");
     assert_eq!(
-        incarnations(engine, &name).len(),
+        container_runs(engine, &name).len(),
         2,
         "{name}: no copy of a service"
     );
-    let after = incarnations(engine, &format!("{name}-0"));
+    let after = container_runs(engine, &format!("{name}-0"));
     assert_eq!(after, before, "{name}: what ran was left alone");
 }
 
@@ -206,7 +206,7 @@ fn a_wire_that_is_only_slow_is_no_error() {
     // What other tests leave on the engine that they share is told as well.
     told.retain(|code| code != "ORPHAN_DETECTED");
     assert_eq!(told, Vec::<String>::new());
-    assert_eq!(incarnations(engine, "slowly").len(), 3);
+    assert_eq!(container_runs(engine, "slowly").len(), 3);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_socket_that_is_removed_and_made_again_is_found() {
     let (proxy, argus) = proxied(engine, "socket");
     argus.write_spec("e2e.yaml", &shop("socket", 18450, "one"));
     argus.wait_ready("socket", LIMIT);
-    let before = incarnations(engine, "socket");
+    let before = container_runs(engine, "socket");
     let file = engine.scratch("socket").join("p.sock");
     drop(proxy);
     assert!(!file.exists());
@@ -232,7 +232,7 @@ fn a_socket_that_is_removed_and_made_again_is_found() {
     argus.wait_status("socket", LIMIT, "is Ready again", |now| {
         now["phase"] == "Ready" && now["stale"] != true
     });
-    let after = incarnations(engine, "socket");
+    let after = container_runs(engine, "socket");
     for name in ["socket-db", "socket-api"] {
         assert_eq!(after[name], before[name], "{name} was left alone");
     }
@@ -246,7 +246,7 @@ fn what_happened_behind_three_hundred_events_that_nobody_heard_is_put_right() {
     argus.wait_ready("deaf", LIMIT);
     engine.docker_ok(&["run", "-d", "--name", "deaf-stranger", "busybox:local"]);
     let stranger = engine.inspect("deaf-stranger").expect("it runs");
-    let before = incarnations(engine, "deaf");
+    let before = container_runs(engine, "deaf");
     proxy.refuse();
     argus.wait_until(LIMIT, "nobody listens", || {
         (argus.status("deaf")["stale"] == true).then_some(())
@@ -274,7 +274,7 @@ fn what_happened_behind_three_hundred_events_that_nobody_heard_is_put_right() {
         now["phase"] == "Ready" && now["stale"] != true
     });
     eprintln!("deaf: everything runs {took:.1?} after the wire was whole");
-    let after = incarnations(engine, "deaf");
+    let after = container_runs(engine, "deaf");
     assert_eq!(after["deaf-api"], before["deaf-api"], "what ran was left alone");
     assert_eq!(
         after["deaf-db"].0, before["deaf-db"].0,

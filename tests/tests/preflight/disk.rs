@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use argus_tests::fixture::{IMAGE, LIMIT, condition, images, incarnations, running, shop, text};
+use argus_tests::fixture::{IMAGE, LIMIT, condition, container_runs, images, running, shop, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ fn a_full_data_root_is_said_with_its_usage_and_goes_on_by_itself() {
         Value::Null,
         "{status:#}"
     );
-    let before = incarnations(engine, "calm");
+    let before = container_runs(engine, "calm");
 
     // A look is good for a while; a controller that comes anew takes one.
     argus.stop();
@@ -107,7 +107,7 @@ fn a_full_data_root_is_said_with_its_usage_and_goes_on_by_itself() {
     assert_eq!(late["services"][0]["waitingOn"]["error"], "DISK_SPACE_LOW");
     assert_eq!(condition(&late, "Blocked")["status"], "True");
     assert_eq!(late["preflight"]["overall"], "unhealthy");
-    assert!(incarnations(engine, "late").is_empty(), "nothing of it is made");
+    assert!(container_runs(engine, "late").is_empty(), "nothing of it is made");
     assert!(
         engine
             .docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=late"])
@@ -120,7 +120,7 @@ fn a_full_data_root_is_said_with_its_usage_and_goes_on_by_itself() {
         running(engine, "calm-web").then_some(())
     });
     argus.wait_ready("calm", LIMIT);
-    let now = incarnations(engine, "calm");
+    let now = container_runs(engine, "calm");
     for name in ["calm-db", "calm-api"] {
         assert_eq!(now.get(name), before.get(name), "{name} was not touched");
     }
@@ -129,7 +129,7 @@ fn a_full_data_root_is_said_with_its_usage_and_goes_on_by_itself() {
         "started again, and not made anew"
     );
     assert!(
-        incarnations(engine, "late").is_empty(),
+        container_runs(engine, "late").is_empty(),
         "still nothing of it is made"
     );
 

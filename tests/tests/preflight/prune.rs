@@ -156,10 +156,7 @@ fn the_builders_cache_is_counted_and_emptied() {
     // Its own: what is given back here is of use to the test beside it.
     let engine = PrivateEngine::start();
     let argus = Controller::prepare(&engine, RunOptions::default());
-    for args in [
-        &["prune", "-o", "json"][..],
-        &["prune", "--yes", "-o", "json"],
-    ] {
+    for args in [&["prune", "-o", "json"][..], &["prune", "--yes", "-o", "json"]] {
         let output = argus.cli(args);
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{err}");

@@ -4,7 +4,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use argus_crds::schema;
-use argus_tests::fixture::{IMAGE, LIMIT, engine, images, incarnations, shop};
+use argus_tests::fixture::{IMAGE, LIMIT, container_runs, engine, images, shop};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::{Value, json};
 
@@ -141,7 +141,7 @@ fn what_a_run_left_behind_is_removed_on_request_and_looked_at_again() {
             );
         }
     }
-    assert_eq!(incarnations(engine, "left").len(), 3, "a look removes nothing");
+    assert_eq!(container_runs(engine, "left").len(), 3, "a look removes nothing");
     // Another controller that holds a spec of the project knows them for what they are.
     let heir = Controller::prepare(engine, RunOptions::default());
     heir.write_spec(
@@ -163,7 +163,7 @@ fn what_a_run_left_behind_is_removed_on_request_and_looked_at_again() {
     let fixed = found["fixed"].as_array().expect("a list");
     assert_eq!(fixed.len(), 4);
     assert!(fixed.iter().all(|fix| fix["removed"] == true), "{found:#}");
-    assert!(incarnations(engine, "left").is_empty());
+    assert!(container_runs(engine, "left").is_empty());
     assert!(
         engine.inspect(&stranger).is_some(),
         "a stranger is nobody's orphan"

@@ -28,69 +28,69 @@ fn there(stage: &Stage) -> Vec<(String, Option<ContainerState>, Vec<String>)> {
     all
 }
 
-fn ends_the_same(test: &str, weather: FaultProfile) {
+fn ends_the_same(test: &str, faults: FaultProfile) {
     each_seed(test, 200, |seed| {
-        let run = |weather: FaultProfile| {
+        let run = |faults: FaultProfile| {
             let mut chance = Rng::new(seed);
-            let mut stage = Stage::new(seed, weather);
+            let mut stage = Stage::new(seed, faults);
             stage.wants(any("one", &mut chance));
             let first = stage.run_to_rest(LIMIT);
             stage.wants(any("one", &mut chance));
             let second = stage.run_to_rest(LIMIT);
             (first && second, there(&stage), stage.stuck())
         };
-        let (calm, other) = (run(FaultProfile::calm()), run(weather));
+        let (calm, other) = (run(FaultProfile::calm()), run(faults));
         (!calm.0 || calm != other).then(|| format!("with all events {calm:#?}\nwith these {other:#?}"))
     });
 }
 
 #[test]
 fn with_all_events_dropped_the_end_is_the_same() {
-    let weather = FaultProfile {
+    let faults = FaultProfile {
         lost: 100,
         ..FaultProfile::calm()
     };
-    ends_the_same("with_all_events_dropped", weather);
+    ends_the_same("with_all_events_dropped", faults);
 }
 
 #[test]
 fn with_half_the_events_dropped_the_end_is_the_same() {
-    let weather = FaultProfile {
+    let faults = FaultProfile {
         lost: 50,
         ..FaultProfile::calm()
     };
-    ends_the_same("with_half_the_events_dropped", weather);
+    ends_the_same("with_half_the_events_dropped", faults);
 }
 
 #[test]
 fn with_every_event_repeated_the_end_is_the_same() {
-    let weather = FaultProfile {
+    let faults = FaultProfile {
         repeated: 100,
         lag: (0, 2_000),
         ..FaultProfile::calm()
     };
-    ends_the_same("with_every_event_repeated", weather);
+    ends_the_same("with_every_event_repeated", faults);
 }
 
 #[test]
 fn with_the_events_out_of_order_the_end_is_the_same() {
-    let weather = FaultProfile {
+    let faults = FaultProfile {
         reordered: 100,
         lag: (0, 2_000),
         ..FaultProfile::calm()
     };
-    ends_the_same("with_the_events_out_of_order", weather);
+    ends_the_same("with_the_events_out_of_order", faults);
 }
 
 #[test]
 fn with_all_events_dropped_what_went_is_back_within_twelve_seconds_of_the_list_that_shows_it() {
     each_seed("with_all_events_dropped_what_went", 200, |seed| {
         let mut chance = Rng::new(seed);
-        let weather = FaultProfile {
+        let faults = FaultProfile {
             lost: 100,
             ..FaultProfile::calm()
         };
-        let mut stage = Stage::new(seed, weather);
+        let mut stage = Stage::new(seed, faults);
         stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         let rested = stage.run_to_rest(LIMIT);
         let moment = stage.now + chance.millis((0, 20_000));
@@ -107,8 +107,8 @@ fn with_all_events_dropped_what_went_is_back_within_twelve_seconds_of_the_list_t
             3 => model.person_pauses(&id),
             _ => model.person_disconnects(&id),
         });
-        let before = stage.world.last_complete();
-        stage.run_until_seen(|stage| stage.world.last_complete() > before + 1);
+        let before = stage.store.last_complete();
+        stage.run_until_seen(|stage| stage.store.last_complete() > before + 1);
         let listed = stage.now;
         let back = stage.run_to_rest(LIMIT);
         let took = stage.now.since(listed);

@@ -124,7 +124,7 @@ fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_
         let end = stage.now + 6 * MINUTE;
         stage.run_until(end);
         let stops = stops(&stage, |cause| matches!(cause, Cause::Unhealthy { .. }));
-        let kept = &stage.brain.state().environments[&env("one")].services[&service_name("a")];
+        let kept = &stage.planner.state().environments[&env("one")].services[&service_name("a")];
         (stops > 4 || !stage.gave_up() || kept.restarts > 3)
             .then(|| format!("{stops} stops, {} restarts: {:?}", kept.restarts, stage.stuck()))
     });
@@ -146,7 +146,7 @@ fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_
         let later = stage.now + Duration::from_secs(5);
         stage.run_until(later);
     }
-    let kept = &stage.brain.state().environments[&env("one")].services[&service_name("a")];
+    let kept = &stage.planner.state().environments[&env("one")].services[&service_name("a")];
     assert!(
         kept.health_transitions.len() > 10,
         "{:?}",
@@ -168,7 +168,7 @@ fn a_test_that_runs_keeps_its_services_from_being_stopped() {
         stage.wants(desired("one", [service.clone()]));
         stage.run_to_rest(MINUTE);
         let until = stage.now + chance.millis((30_000, 120_000));
-        stage.orders.begin(TestLease {
+        stage.requests.begin(TestLease {
             environment: env("one"),
             case: "buy".to_owned(),
             since: stage.now,
@@ -199,7 +199,7 @@ fn what_is_held_is_left_alone_whatever_happens_to_it() {
         stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         stage.run_to_rest(MINUTE);
         let until = stage.now + chance.millis((10_000, 60_000));
-        stage.orders.hold_back(Hold {
+        stage.requests.hold_back(Hold {
             environment: env("one"),
             service: None,
             since: stage.now,

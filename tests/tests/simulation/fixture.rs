@@ -40,8 +40,8 @@ pub(crate) struct Stage {
     pub(crate) engine: Engine,
     pub(crate) now: Timestamp,
     pub(crate) specs: BTreeMap<EnvName, Arc<Accepted>>,
-    pub(crate) world: Store,
-    pub(crate) brain: Planner,
+    pub(crate) store: Store,
+    pub(crate) planner: Planner,
     pub(crate) last: ReconcileResult,
     /// Everything that was begun.
     pub(crate) begun: Vec<(Timestamp, Step)>,
@@ -52,7 +52,7 @@ pub(crate) struct Stage {
     pub(crate) twice: bool,
     /// Services whose probe says unhealthy, as `env/service`.
     pub(crate) sick: BTreeSet<String>,
-    pub(crate) orders: UserRequests,
+    pub(crate) requests: UserRequests,
     /// The journal takes no line: what is begun is refused before the engine hears of it.
     pub(crate) journal_down: bool,
     /// Acts that were refused so.
@@ -73,23 +73,23 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(seed: u64, weather: FaultProfile) -> Self {
-        let mut engine = Engine::new(seed, weather);
+    pub(crate) fn new(seed: u64, faults: FaultProfile) -> Self {
+        let mut engine = Engine::new(seed, faults);
         furnish(&mut engine.model);
         engine.start_watch(START);
         Self {
             engine,
             now: START,
             specs: BTreeMap::new(),
-            world: Store::default(),
-            brain: Planner::new(site(), PlannerState::default()),
+            store: Store::default(),
+            planner: Planner::new(site(), PlannerState::default()),
             last: ReconcileResult::default(),
             begun: Vec::new(),
             broken: Vec::new(),
             scanned: true,
             twice: false,
             sick: BTreeSet::new(),
-            orders: UserRequests::default(),
+            requests: UserRequests::default(),
             journal_down: false,
             refused: 0,
             refused_ports: 0,
@@ -111,35 +111,35 @@ impl Stage {
     /// The controller is killed between two calls and comes back, with what it saved or with nothing.
     pub(crate) fn kill_controller(&mut self, away: Duration, keeps_state: bool) {
         let kept = self.saved.clone();
-        let kept = kept.unwrap_or_else(|| self.brain.state().environments.clone());
+        let kept = kept.unwrap_or_else(|| self.planner.state().environments.clone());
         let environments = if keeps_state { kept } else { BTreeMap::new() };
         self.saved = self.journal_down.then(|| environments.clone());
         let memory = PlannerState {
             environments,
             ..PlannerState::default()
         };
-        self.brain = Planner::new(site(), memory);
-        self.world = Store::default();
+        self.planner = Planner::new(site(), memory);
+        self.store = Store::default();
         self.health.clear();
         self.probes.clear();
         self.waiting.clear();
         self.last = ReconcileResult::default();
         // Whoever starts it anew has seen to it, or it is Safe again with the first act.
-        self.orders.restrictions.safe = None;
+        self.requests.restrictions.safe = None;
         self.away_until = Some(self.now + away);
     }
 
     /// The disk of the state directory is full: no line is written, and what was written last stays.
     pub(crate) fn fill_disk(&mut self) {
         self.journal_down = true;
-        self.saved = Some(self.brain.state().environments.clone());
+        self.saved = Some(self.planner.state().environments.clone());
     }
 
     /// The journal can be written again, and a person says so.
     pub(crate) fn resume(&mut self) {
         self.journal_down = false;
         self.saved = None;
-        self.orders.restrictions.safe = None;
+        self.requests.restrictions.safe = None;
     }
 
     /// The host sleeps: everything that happens meanwhile is heard of at once.
@@ -217,11 +217,11 @@ impl Stage {
         }
         for happening in happened {
             match happening {
-                SimEvent::Observed(seen) => self.world.apply(seen),
+                SimEvent::Observed(seen) => self.store.apply(seen),
                 SimEvent::Returned(ticket, outcome) => {
                     self.refused_ports += usize::from(matches!(outcome, Err(ActionError::PortTaken(_))));
                     if let Some(step) = self.waiting.remove(&ticket) {
-                        self.brain.finished(&step, &outcome, &self.world, self.now);
+                        self.planner.finished(&step, &outcome, &self.store, self.now);
                     }
                 }
             }
@@ -233,18 +233,18 @@ impl Stage {
         self.probe();
         let inputs = Inputs {
             leases: &Leases::default(),
-            requests: &self.orders,
+            requests: &self.requests,
             specs: &self.specs,
             preflight: None,
             scanned: self.scanned,
-            store: &self.world,
+            store: &self.store,
             health: &self.health,
             now: self.now,
         };
         self.turns += 1;
         let sampled = self.turns.is_multiple_of(64);
-        let twin = sampled.then(|| self.brain.clone().reconcile(&inputs));
-        let turn = self.brain.reconcile(&inputs);
+        let twin = sampled.then(|| self.planner.clone().reconcile(&inputs));
+        let turn = self.planner.reconcile(&inputs);
         let mut broken = Vec::new();
         if twin.is_some_and(|twin| twin != turn) {
             broken.push(("pure", format!("{turn:?}")));
@@ -252,7 +252,7 @@ impl Stage {
         if sampled && turn.wake_at.is_none_or(|at| at > self.now) {
             // Environments that seem unchanged were skipped: a brain that skips none must find nothing more to do, but for
             // what the turn itself wants to come back to at once.
-            let again = Planner::new(site(), self.brain.state().clone()).reconcile(&inputs);
+            let again = Planner::new(site(), self.planner.state().clone()).reconcile(&inputs);
             if !again.actions.is_empty() {
                 broken.push((
                     "skipped",
@@ -271,9 +271,9 @@ impl Stage {
             .partition(|step| down && !matches!(step.action, Action::CollectEvidence { .. }));
         for step in &refused {
             let outcome = Err(ActionError::JournalUnwritable("no space left".to_owned()));
-            self.brain.finished(step, &outcome, &self.world, self.now);
+            self.planner.finished(step, &outcome, &self.store, self.now);
             self.refused += 1;
-            self.orders.restrictions.safe = Some("no space left".to_owned());
+            self.requests.restrictions.safe = Some("no space left".to_owned());
             turn.wake_at = Some(self.now);
         }
         for step in &begin {
@@ -315,13 +315,13 @@ impl Stage {
     /// The probes of whatever is seen running say healthy after a while.
     fn probe(&mut self) {
         let now = self.now;
-        if !self.world.reachable() {
+        if !self.store.reachable() {
             // Nobody is asked without an engine, and what seemed bad is asked anew after it.
             self.health
                 .retain(|_, health| health.status == ProbeStatus::Healthy);
             return;
         }
-        for container in self.world.containers() {
+        for container in self.store.containers() {
             let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
             if container.state != ContainerState::Running || started_at.is_none() {
                 continue;
@@ -358,15 +358,15 @@ impl Stage {
                 self.health.insert(container.id.clone(), seen);
             }
         }
-        let world = &self.world;
-        self.probes.retain(|id, _| world.container(id).is_some());
-        self.health.retain(|id, _| world.container(id).is_some());
+        let store = &self.store;
+        self.probes.retain(|id, _| store.container(id).is_some());
+        self.health.retain(|id, _| store.container(id).is_some());
     }
 
     fn check(&mut self, turn: &ReconcileResult) {
         let mut broken = Vec::new();
-        let may_act = self.scanned && self.world.synced();
-        if !turn.actions.is_empty() && self.orders.restrictions.safe.is_some() {
+        let may_act = self.scanned && self.store.synced();
+        if !turn.actions.is_empty() && self.requests.restrictions.safe.is_some() {
             broken.push(("safe", format!("{:?}", turn.actions)));
         }
         if !turn.actions.is_empty() && !may_act {
@@ -415,7 +415,7 @@ impl Stage {
         else {
             return None;
         };
-        let kept = self.brain.state().environments.get(environment)?;
+        let kept = self.planner.state().environments.get(environment)?;
         let last = kept.services.get(service)?.failures.last()?;
         (last.container == *id && last.evidence.is_none()).then(|| format!("{step:?}"))
     }
@@ -423,14 +423,14 @@ impl Stage {
     fn is_seen_up(&self, env: &EnvName, service: &Service) -> bool {
         let done = service.one_shot
             && self
-                .brain
+                .planner
                 .state()
                 .environments
                 .get(env)
                 .and_then(|kept| kept.services.get(&service.name))
                 .is_some_and(|kept| kept.completed.is_some());
         let seen = self
-            .world
+            .store
             .of(env)
             .into_iter()
             .flat_map(|seen| seen.containers.values());
@@ -446,8 +446,8 @@ impl Stage {
     /// Nothing is in flight, expected or planned; what is waited for ends neither by itself nor by time.
     pub(crate) fn rests(&self) -> bool {
         let idle = self.waiting.is_empty() && self.last.actions.is_empty() && self.away_until.is_none();
-        idle && self.brain.state().expectations.is_empty()
-            && self.world.synced()
+        idle && self.planner.state().expectations.is_empty()
+            && self.store.synced()
             && self.last.plans.values().all(|plan| plan.is_settled())
     }
 
@@ -484,7 +484,7 @@ impl Stage {
                     .filter(|c| is_ours(c) && is_of(c, env, service))
                     .collect();
                 let completed = self
-                    .brain
+                    .planner
                     .state()
                     .environments
                     .get(env)

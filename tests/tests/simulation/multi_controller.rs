@@ -29,10 +29,10 @@ const LOOK: Duration = Duration::from_secs(10);
 struct Party {
     site: ControllerIdentity,
     note: LeaseSpec,
-    brain: Planner,
+    planner: Planner,
     leases: Leases,
     specs: BTreeMap<EnvName, Arc<Accepted>>,
-    orders: UserRequests,
+    requests: UserRequests,
     waiting: BTreeMap<CallId, Step>,
     begun: Vec<(Timestamp, Step)>,
     last: ReconcileResult,
@@ -69,12 +69,12 @@ impl Party {
             .iter()
             .map(|desired| (desired.env.clone(), accept(desired.clone(), now)));
         Self {
-            brain: Planner::new(site.clone(), PlannerState::default()),
+            planner: Planner::new(site.clone(), PlannerState::default()),
             leases: Leases::of(me),
             site,
             note,
             specs: accepted.collect(),
-            orders: UserRequests::default(),
+            requests: UserRequests::default(),
             waiting: BTreeMap::new(),
             begun: Vec::new(),
             last: ReconcileResult::default(),
@@ -85,15 +85,15 @@ impl Party {
     }
 
     /// As the lease's task does it.
-    fn keep_lease(&mut self, engine: &mut Engine, world: &Store, now: Timestamp) {
-        if !world.reachable() {
+    fn keep_lease(&mut self, engine: &mut Engine, store: &Store, now: Timestamp) {
+        if !store.reachable() {
             self.leases.lost();
             return;
         }
         let well = self.leases.is_well(now);
         let adds = well
             && self
-                .wanted(world)
+                .wanted(store)
                 .iter()
                 .any(|env| !self.note.claims.contains_key(env));
         if now < self.next_look && !adds {
@@ -109,7 +109,7 @@ impl Party {
         }
         let due = self.written.is_none_or(|at| at + TTL / 3 <= now + LOOK / 2);
         if adds || due || !self.leases.is_well(now) {
-            self.note.claims = self.leases.claims(&self.wanted(world), now);
+            self.note.claims = self.leases.claims(&self.wanted(store), now);
             match engine.renew_lease(&self.note, now) {
                 Ok(found) => {
                     self.leases.take(found, now);
@@ -120,8 +120,8 @@ impl Party {
         }
     }
 
-    fn wanted(&self, world: &Store) -> BTreeSet<EnvName> {
-        let left = world.environments().iter().filter(|(_, seen)| {
+    fn wanted(&self, store: &Store) -> BTreeSet<EnvName> {
+        let left = store.environments().iter().filter(|(_, seen)| {
             let mut containers = seen.containers.values();
             containers.any(|container| container.is_made_by(&self.site.controller))
         });
@@ -148,20 +148,20 @@ impl Party {
 
 struct Company {
     engine: Engine,
-    world: Store,
+    store: Store,
     now: Timestamp,
     parties: Vec<Party>,
     broken: Vec<String>,
 }
 
 impl Company {
-    fn new(seed: u64, weather: FaultProfile) -> Self {
-        let mut engine = Engine::new(seed, weather);
+    fn new(seed: u64, faults: FaultProfile) -> Self {
+        let mut engine = Engine::new(seed, faults);
         furnish(&mut engine.model);
         engine.start_watch(START);
         Self {
             engine,
-            world: Store::default(),
+            store: Store::default(),
             now: START,
             parties: Vec::new(),
             broken: Vec::new(),
@@ -196,12 +196,12 @@ impl Company {
         let now = self.now;
         for happening in self.engine.until(now) {
             match happening {
-                SimEvent::Observed(seen) => self.world.apply(seen),
+                SimEvent::Observed(seen) => self.store.apply(seen),
                 SimEvent::Returned(ticket, outcome) => {
                     for party in &mut self.parties {
                         // Who does not run hears nothing; who does not run any more never will.
                         if let Some(step) = party.waiting.remove(&ticket) {
-                            party.brain.finished(&step, &outcome, &self.world, now);
+                            party.planner.finished(&step, &outcome, &self.store, now);
                         }
                     }
                 }
@@ -209,7 +209,7 @@ impl Company {
         }
         for at in 0..self.parties.len() {
             if self.parties[at].awake {
-                self.parties[at].keep_lease(&mut self.engine, &self.world, now);
+                self.parties[at].keep_lease(&mut self.engine, &self.store, now);
                 self.turn(at);
             }
         }
@@ -218,12 +218,12 @@ impl Company {
     fn turn(&mut self, at: usize) {
         let now = self.now;
         let party = &mut self.parties[at];
-        let turn = party.brain.reconcile(&Inputs {
+        let turn = party.planner.reconcile(&Inputs {
             leases: &party.leases,
-            requests: &party.orders,
+            requests: &party.requests,
             specs: &party.specs,
             scanned: true,
-            store: &self.world,
+            store: &self.store,
             health: &HealthStates::new(),
             preflight: None,
             now,
@@ -633,7 +633,7 @@ fn orphans_are_only_reported_where_the_spec_says_so_and_go_when_a_person_asks() 
         .sum();
     assert_eq!(told, all);
     party
-        .orders
+        .requests
         .cleaning
         .insert("one".to_owned(), company.now + SECOND * 60);
     company.run(SECOND * 30);
@@ -649,7 +649,7 @@ fn another_projects_orphans_stay_until_a_person_names_it() {
     company.run(SECOND * 120);
     assert_eq!(left(&company), all);
     company.parties[at]
-        .orders
+        .requests
         .cleaning
         .insert("other".to_owned(), company.now + SECOND * 60);
     company.run(SECOND * 30);

@@ -47,9 +47,9 @@ pub(crate) struct Outcome {
 
 pub(crate) fn storm(seed: u64) -> Outcome {
     let mut chance = Rng::new(seed);
-    let weather = FaultProfile::of(&mut chance);
+    let faults = FaultProfile::of(&mut chance);
     let mut storm = Storm {
-        stage: Stage::new(chance.draw(), weather),
+        stage: Stage::new(chance.draw(), faults),
         needed: 0,
         blows: 0,
         met: BTreeSet::new(),

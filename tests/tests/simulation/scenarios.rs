@@ -42,13 +42,13 @@ fn light(changes: &[&'static str]) -> Vec<&'static str> {
 #[test]
 fn no_act_is_repeated_while_its_effect_is_not_seen() {
     for lag in 0..=1_000 {
-        let weather = FaultProfile {
+        let faults = FaultProfile {
             lag: (lag, lag),
             call: (1, 5),
             list: (1, 5),
             ..FaultProfile::default()
         };
-        let mut stage = Stage::new(lag, weather);
+        let mut stage = Stage::new(lag, faults);
         stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         assert!(stage.run_to_rest(MINUTE), "at {lag} ms: {:?}", stage.stuck());
         let later = stage.now + MINUTE;
@@ -81,33 +81,33 @@ fn a_plan_comes_to_rest_and_then_does_nothing() {
 
 /// Plans and pretends, from what is really there, until nothing is left to do; how many rounds that takes.
 fn rounds_to_rest(stage: &Stage) -> usize {
-    let mut brain = Planner::new(site(), PlannerState::default());
-    let (mut world, mut health, mut now) = (Store::default(), HealthStates::new(), stage.now);
-    world.apply(WatchEvent::Connected(now));
-    world.apply(WatchEvent::Init);
+    let mut planner = Planner::new(site(), PlannerState::default());
+    let (mut store, mut health, mut now) = (Store::default(), HealthStates::new(), stage.now);
+    store.apply(WatchEvent::Connected(now));
+    store.apply(WatchEvent::Init);
     stage
         .engine
         .model
         .list()
         .into_iter()
-        .for_each(|seen| world.apply(seen));
-    world.apply(WatchEvent::InitDone);
+        .for_each(|seen| store.apply(seen));
+    store.apply(WatchEvent::InitDone);
     for round in 0..1_000 {
-        let turn = brain.reconcile(&Inputs {
+        let turn = planner.reconcile(&Inputs {
             leases: &Leases::default(),
             requests: &UserRequests::default(),
             specs: &stage.specs,
             preflight: None,
             scanned: true,
-            store: &world,
+            store: &store,
             health: &health,
             now,
         });
         for (number, step) in turn.actions.iter().enumerate() {
-            let done = pretend(&mut world, &step.action, now, round * 1_000 + number);
-            brain.finished(step, &Ok(done), &world, now);
+            let done = pretend(&mut store, &step.action, now, round * 1_000 + number);
+            planner.finished(step, &Ok(done), &store, now);
         }
-        let ran = finish_runs(stage, &mut world, &mut health);
+        let ran = finish_runs(stage, &mut store, &mut health);
         now = match turn.wake_at {
             Some(at) if turn.actions.is_empty() && !ran => at.max(now + Duration::from_millis(1)),
             None if turn.actions.is_empty() && !ran => return round,
@@ -117,9 +117,9 @@ fn rounds_to_rest(stage: &Stage) -> usize {
     usize::MAX
 }
 
-fn finish_runs(stage: &Stage, world: &mut Store, health: &mut HealthStates) -> bool {
+fn finish_runs(stage: &Stage, store: &mut Store, health: &mut HealthStates) -> bool {
     let mut ran = false;
-    let running: Vec<_> = world
+    let running: Vec<_> = store
         .containers()
         .filter(|c| c.state == ContainerState::Running)
         .cloned()
@@ -138,7 +138,7 @@ fn finish_runs(stage: &Stage, world: &mut Store, health: &mut HealthStates) -> b
         let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
         if service.one_shot {
             std::sync::Arc::make_mut(&mut container).state = ContainerState::Exited;
-            world.apply(WatchEvent::Apply(Object::Container(container)));
+            store.apply(WatchEvent::Apply(Object::Container(container)));
             ran = true;
         } else if health
             .get(&container.id)
@@ -215,11 +215,11 @@ fn a_controller_killed_between_any_two_calls_reaches_the_same_end_without_an_ext
 fn ports_that_two_services_want_and_ten_that_are_refused_end_in_different_ones() {
     each_seed("ports_that_two", 100, |seed| {
         let mut chance = Rng::new(seed);
-        let weather = FaultProfile {
+        let faults = FaultProfile {
             calls: 0,
             ..FaultProfile::of(&mut chance)
         };
-        let mut stage = Stage::new(seed, weather);
+        let mut stage = Stage::new(seed, faults);
         let blind = chance.percent(50);
         stage.engine.change(START, |model| {
             model.take_port(tcp(8_080));
@@ -274,7 +274,7 @@ fn deaths_by_an_engine_restart_burn_no_budget() {
             stage.engine.restart(now, chance.millis((500, 12_000)));
             settled &= stage.run_to_rest(MINUTE);
         }
-        let kept = &stage.brain.state().environments[&env("one")];
+        let kept = &stage.planner.state().environments[&env("one")];
         let restarts = kept.services[&service_name("a")].restarts;
         (!settled || restarts > 0).then(|| format!("{restarts} restarts, {:?}", stage.stuck()))
     });
@@ -285,7 +285,7 @@ fn a_crash_loop_makes_at_most_max_restarts() {
     each_seed("a_crash_loop", 100, |seed| {
         let mut chance = Rng::new(seed);
         // Sights of earlier runs that come late look like deaths after which nothing was done.
-        let mut weather = FaultProfile {
+        let mut faults = FaultProfile {
             calls: 0,
             repeated: 0,
             reordered: 0,
@@ -294,9 +294,9 @@ fn a_crash_loop_makes_at_most_max_restarts() {
             ..FaultProfile::of(&mut chance)
         };
         // Eyes that are further behind than an effect is waited for cannot tell a new run from an old one.
-        weather.lag.1 = weather.lag.1.min(2_000);
-        weather.list.1 = weather.list.1.min(2_000);
-        let mut stage = Stage::new(seed, weather);
+        faults.lag.1 = faults.lag.1.min(2_000);
+        faults.list.1 = faults.list.1.min(2_000);
+        let mut stage = Stage::new(seed, faults);
         let life = ContainerScript {
             after: chance.millis((0, 5_000)),
             code: 1,
@@ -319,7 +319,7 @@ fn a_crash_loop_makes_at_most_max_restarts() {
                 .begun
                 .iter()
                 .map(|(at, step)| format!("{} {}: {}", at.0 - START.0, step.action.verb(), step.cause));
-            let kept = &stage.brain.state().environments[&env("one")].services[&service_name("a")];
+            let kept = &stage.planner.state().environments[&env("one")].services[&service_name("a")];
             format!(
                 "{runs} runs, killed: {killed}\n{:#?}\n{:#?}",
                 starts.collect::<Vec<_>>(),

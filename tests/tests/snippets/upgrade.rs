@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use argus_reconciler::journal::checksum;
-use argus_tests::fixture::{LIMIT, incarnations, text};
+use argus_tests::fixture::{LIMIT, container_runs, text};
 use argus_tests::{Controller, PrivateEngine, wait};
 use serde_json::Value;
 
@@ -87,8 +87,8 @@ impl<'e> Host<'e> {
 
     /// Which run of which container each service is.
     fn runs(&self) -> Runs {
-        let mut all = incarnations(self.engine, "shop");
-        all.extend(incarnations(self.engine, "tested"));
+        let mut all = container_runs(self.engine, "shop");
+        all.extend(container_runs(self.engine, "tested"));
         all
     }
 

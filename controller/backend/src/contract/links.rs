@@ -9,13 +9,13 @@ use crate::Backend;
 /// From a container that runs, is on its network, and is called `a` there.
 pub(super) async fn drive<B: Backend>(backend: &B, id: &ContainerId) -> Result<(), Violation> {
     let to = ServiceName::new("a").map_err(|bad| breach("a name", &bad))?;
-    let aim = |host: &str| Target {
+    let target = |host: &str| Target {
         to: to.clone(),
         host: host.to_owned(),
         port: None,
     };
     let came = backend
-        .check_links(id, &[aim("argus-contract-nobody"), aim("a")])
+        .check_links(id, &[target("argus-contract-nobody"), target("a")])
         .await;
     let Ok([nobody, somebody]) = came.as_deref() else {
         return Err(breach("a look from a container that runs", &came));
@@ -28,6 +28,6 @@ pub(super) async fn drive<B: Backend>(backend: &B, id: &ContainerId) -> Result<(
         somebody.error.is_none(),
     )?;
     let stranger = ContainerId::new("0".repeat(64)).map_err(|bad| breach("an id", &bad))?;
-    let came = backend.check_links(&stranger, &[aim("a")]).await;
+    let came = backend.check_links(&stranger, &[target("a")]).await;
     holds("nobody looks from where no container is", &came, came.is_err())
 }

@@ -21,25 +21,25 @@ pub struct Violation {
 
 pub(super) struct Observer {
     stream: BoxStream<'static, WatchEvent>,
-    pub(super) world: Store,
+    pub(super) store: Store,
 }
 
 impl Observer {
     pub(super) fn open(stream: BoxStream<'static, WatchEvent>) -> Self {
         Self {
             stream,
-            world: Store::default(),
+            store: Store::default(),
         }
     }
 
     /// Takes sightings in until the world is as it shall be.
     pub(super) async fn see(&mut self, what: &str, holds: impl Fn(&Store) -> bool) -> Result<(), Violation> {
         let seeing = async {
-            while !holds(&self.world) {
+            while !holds(&self.store) {
                 let Some(seen) = self.stream.next().await else {
                     return Err("sightings ended");
                 };
-                self.world.apply(seen);
+                self.store.apply(seen);
             }
             Ok(())
         };
@@ -56,8 +56,8 @@ impl Observer {
         id: &ContainerId,
         holds: impl Fn(&Container) -> bool,
     ) -> Result<(), Violation> {
-        self.see(what, |world| {
-            world.container(id).is_some_and(|container| holds(container))
+        self.see(what, |store| {
+            store.container(id).is_some_and(|container| holds(container))
         })
         .await
     }

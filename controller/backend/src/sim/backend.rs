@@ -153,9 +153,9 @@ impl Backend for Sim {
     async fn check_links(
         &self,
         source: &ContainerId,
-        aims: &[Target],
+        targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
-        self.with(|engine, _| engine.model.check_links(source, aims))
+        self.with(|engine, _| engine.model.check_links(source, targets))
     }
 
     async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {

@@ -77,8 +77,8 @@ pub enum Fault {
 
 impl Fault {
     /// What happens to the next call.
-    pub fn of(weather: &FaultProfile, chance: &mut Rng) -> Self {
-        if !chance.percent(weather.calls) {
+    pub fn of(faults: &FaultProfile, chance: &mut Rng) -> Self {
+        if !chance.percent(faults.calls) {
             return Self::None;
         }
         let deadline = chance.millis(DEADLINE_MS);

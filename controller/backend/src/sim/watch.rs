@@ -19,31 +19,31 @@ impl SimWatch {
         &mut self,
         seen: WatchEvent,
         now: Timestamp,
-        weather: &FaultProfile,
+        faults: &FaultProfile,
         chance: &mut Rng,
     ) -> (bool, Vec<(Timestamp, WatchEvent)>) {
-        if chance.percent(weather.lost) {
+        if chance.percent(faults.lost) {
             return (true, Vec::new());
         }
         let mut all = Vec::new();
         let mut in_trouble = false;
-        if chance.percent(weather.repeated) {
+        if chance.percent(faults.repeated) {
             in_trouble = true;
-            let again = now + chance.millis((0, 3 * weather.lag.1 + 100));
+            let again = now + chance.millis((0, 3 * faults.lag.1 + 100));
             all.push((again, seen.clone()));
         }
-        if chance.percent(weather.reordered) {
+        if chance.percent(faults.reordered) {
             in_trouble = true;
-            all.push((now + chance.millis((0, 5 * weather.lag.1 + 100)), seen));
+            all.push((now + chance.millis((0, 5 * faults.lag.1 + 100)), seen));
         } else {
-            all.push((self.in_order(now, weather, chance), seen));
+            all.push((self.in_order(now, faults, chance), seen));
         }
         (in_trouble, all)
     }
 
     /// When something that is seen now arrives behind everything that was seen before.
-    pub(super) fn in_order(&mut self, now: Timestamp, weather: &FaultProfile, chance: &mut Rng) -> Timestamp {
-        self.last = self.last.max(now + chance.millis(weather.lag));
+    pub(super) fn in_order(&mut self, now: Timestamp, faults: &FaultProfile, chance: &mut Rng) -> Timestamp {
+        self.last = self.last.max(now + chance.millis(faults.lag));
         self.last
     }
 

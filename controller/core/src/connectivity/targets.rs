@@ -14,7 +14,7 @@ pub fn targets(desired: &Desired) -> BTreeMap<ServiceName, Vec<Target>> {
         Role::Mock => false,
     });
     let all = sources.map(|source| (source.name.clone(), of(source, desired, &names)));
-    all.filter(|(_, aims)| !aims.is_empty()).collect()
+    all.filter(|(_, targets)| !targets.is_empty()).collect()
 }
 
 /// Every name that a service is known by on the network.
@@ -128,9 +128,9 @@ mod tests {
         let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let desired = admit(&spec, &SpecContext::default()).desired.unwrap();
         let words = |(from, all): (ServiceName, Vec<Target>)| {
-            let one = move |aim: Target| match aim.port {
-                Some(port) => format!("{from} -> {} as {}:{port}", aim.to, aim.host),
-                None => format!("{from} -> {} as {}", aim.to, aim.host),
+            let one = move |target: Target| match target.port {
+                Some(port) => format!("{from} -> {} as {}:{port}", target.to, target.host),
+                None => format!("{from} -> {} as {}", target.to, target.host),
             };
             all.into_iter().map(one).collect::<Vec<_>>()
         };

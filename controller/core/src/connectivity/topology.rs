@@ -31,12 +31,12 @@ pub struct Topology<'a> {
 impl<'a> Topology<'a> {
     /// What a look would be taken of now: once everybody who asks or is asked runs, is healthy and is on the network.
     pub fn due(&self) -> Option<CheckKey> {
-        let aims = targets(self.desired);
+        let targets = targets(self.desired);
         let network = self.network()?;
         let mut runs = BTreeMap::new();
-        let concerned: BTreeSet<&ServiceName> = aims
+        let concerned: BTreeSet<&ServiceName> = targets
             .iter()
-            .flat_map(|(from, all)| all.iter().map(|aim| &aim.to).chain([from]))
+            .flat_map(|(from, all)| all.iter().map(|target| &target.to).chain([from]))
             .collect();
         for name in concerned {
             let service = self.desired.services.get(name)?;
@@ -51,11 +51,11 @@ impl<'a> Topology<'a> {
             }
             runs.insert(name.clone(), (container.id.clone(), started_at));
         }
-        (!aims.is_empty()).then(|| CheckKey {
+        (!targets.is_empty()).then(|| CheckKey {
             runs,
             network: Some(network.id.clone()),
             epoch: self.epoch,
-            targets: aims,
+            targets,
         })
     }
 

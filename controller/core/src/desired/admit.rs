@@ -55,30 +55,30 @@ pub struct Admission {
 /// Admits a file: checks everything that it says together, settles every default, resolves what can be resolved now.
 ///
 /// Total and pure: the same file at the same site has the same outcome, and no file makes it panic.
-pub fn admit(written: &E2eSpec, site: &SpecContext) -> Admission {
-    let mut complaints = Vec::new();
-    let to = &mut complaints;
+pub fn admit(written: &E2eSpec, context: &SpecContext) -> Admission {
+    let mut diagnostics = Vec::new();
+    let to = &mut diagnostics;
     let identity = Identity::of(written, to);
     // The rest is looked at under any name, so that a bad one is not the only complaint.
     let known = identity.is_some();
     let Some(identity) = identity.or_else(substitute) else {
         return Admission {
             desired: None,
-            diagnostics: complaints,
+            diagnostics,
         };
     };
     let network = identity.network(written.network.name.as_deref(), to);
     let ports = settings::ports(written, to);
     let peers = gather(written, to);
-    let services = services(written, &identity, site, &peers, to);
+    let services = services(written, &identity, context, &peers, to);
     duplicates::check(&services, ports.strategy, to);
     needs::circles(&services, to);
     let restart = settings::restart(written, to);
     let breaker = settings::breaker(written, to);
     let confinement = confinement::of(&written.argus.policy, to);
     let ttl = ttl(written, to);
-    let secrets = Secrets::read_by(written, &site.env_vars);
-    let refused = complaints.iter().any(Diagnostic::is_error);
+    let secrets = Secrets::read_by(written, &context.env_vars);
+    let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| known && !refused).map(|network| {
         let mut desired = Desired {
             env: identity.env,
@@ -116,9 +116,9 @@ pub fn admit(written: &E2eSpec, site: &SpecContext) -> Admission {
     });
     Admission {
         desired,
-        diagnostics: complaints
+        diagnostics: diagnostics
             .into_iter()
-            .map(|complaint| secrets.redacted_diagnostic(complaint))
+            .map(|diagnostic| secrets.redacted_diagnostic(diagnostic))
             .collect(),
     }
 }
@@ -182,7 +182,7 @@ fn gather(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Peers {
 fn services(
     written: &E2eSpec,
     identity: &Identity,
-    site: &SpecContext,
+    context: &SpecContext,
     peers: &Peers,
     to: &mut Vec<Diagnostic>,
 ) -> Vec<(String, Service)> {
@@ -190,7 +190,7 @@ fn services(
     let mut explicit = BTreeSet::new();
     let mut services = Vec::new();
     for declared in &declared {
-        if let Some(service) = container::of(declared, identity, site, peers, to) {
+        if let Some(service) = container::of(declared, identity, context, peers, to) {
             if declared.service.criticality.is_some() {
                 explicit.insert(service.name.clone());
             }
@@ -198,7 +198,7 @@ fn services(
         }
     }
     for (name, mock) in &written.mocks {
-        let service = mock::of(name, mock, identity, site, peers, to);
+        let service = mock::of(name, mock, identity, context, peers, to);
         services.extend(service.map(|service| (format!("mocks.{name}"), service)));
     }
     let needed: BTreeSet<_> = services

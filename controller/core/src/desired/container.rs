@@ -29,7 +29,7 @@ const LONGEST_ENVIRONMENT: usize = 256 * 1024;
 pub(super) fn of(
     declared: &Declared<'_>,
     identity: &Identity,
-    site: &SpecContext,
+    context: &SpecContext,
     peers: &Peers,
     to: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
@@ -54,9 +54,9 @@ pub(super) fn of(
     };
     let inside = format!("{path}.container");
     let container_name = container_name(container, &inside, identity, to);
-    let vars = fill_vars(&written.vars, site, peers, &format!("{path}.vars"), to);
+    let vars = fill_vars(&written.vars, context, peers, &format!("{path}.vars"), to);
     let filler = Filler {
-        site,
+        context,
         peers,
         vars: &vars,
     };
@@ -81,7 +81,7 @@ pub(super) fn of(
     let mounts = mounts::all(
         &container.volumes,
         &format!("{inside}.volumes"),
-        site,
+        context,
         identity,
         to,
     );
@@ -98,7 +98,7 @@ pub(super) fn of(
         image: written.image.as_deref(),
         build: written.build.as_ref(),
     };
-    let image = image::of(image, identity, site, &filler, to);
+    let image = image::of(image, identity, context, &filler, to);
     Some(Service {
         file: None,
         role: Role::Service,

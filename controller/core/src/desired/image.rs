@@ -30,7 +30,7 @@ pub(super) struct ImageRequest<'a> {
 pub(super) fn of(
     wanted: ImageRequest<'_>,
     identity: &Identity,
-    site: &SpecContext,
+    context: &SpecContext,
     filler: &Filler<'_>,
     to: &mut Vec<Diagnostic>,
 ) -> Option<Image> {
@@ -60,7 +60,7 @@ pub(super) fn of(
                 (None, Some(tag)) => reference(tag, &format!("{path}.image"), filler, to),
                 (None, None) => Some(own_tag(identity, service)),
             };
-            self::build(build, tag, &format!("{path}.build"), service, site, filler, to).map(Image::Built)
+            self::build(build, tag, &format!("{path}.build"), service, context, filler, to).map(Image::Built)
         }
     }
 }
@@ -184,7 +184,7 @@ pub(super) fn reference(
         return Some(reference);
     }
     // A slot that stayed open is the reason itself, and now refuses the file.
-    let reason = to.drain(before..).next().and_then(|complaint| complaint.hint);
+    let reason = to.drain(before..).next().and_then(|diagnostic| diagnostic.hint);
     let message = format!("`{}` is no image reference", shown(&reference));
     let hint = reason.unwrap_or_else(|| "write `name:tag` in lower case, as in `postgres:16`".to_owned());
     to.push(Diagnostic::error(path, message).hint(hint));

@@ -38,7 +38,7 @@ pub(super) fn of(
     name: &str,
     mock: &Mock,
     identity: &Identity,
-    site: &SpecContext,
+    context: &SpecContext,
     peers: &Peers,
     to: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
@@ -53,8 +53,8 @@ pub(super) fn of(
         }
     }
     let made = match &mock.image {
-        Some(written) => of_image(name, mock, written, &path, identity, site, peers, to),
-        None => of_ours(name, mock, &path, site, to),
+        Some(written) => of_image(name, mock, written, &path, identity, context, peers, to),
+        None => of_ours(name, mock, &path, context, to),
     };
     let (made, checked) = (made?, checked?);
     let container_name = format!("{}-mock-{checked}", identity.env);
@@ -103,7 +103,7 @@ fn of_image(
     written: &str,
     path: &str,
     identity: &Identity,
-    site: &SpecContext,
+    context: &SpecContext,
     peers: &Peers,
     to: &mut Vec<Diagnostic>,
 ) -> Option<MockContainer> {
@@ -116,7 +116,7 @@ fn of_image(
     }
     let vars = BTreeMap::new();
     let filler = Filler {
-        site,
+        context,
         peers,
         vars: &vars,
     };
@@ -125,7 +125,7 @@ fn of_image(
         let args = Command::Text(args.clone());
         probe::command(&args, &format!("{path}.args"), &filler, Deferral::Rendered, to)
     });
-    let mounts = mounts::all(&mock.volumes, &format!("{path}.volumes"), site, identity, to);
+    let mounts = mounts::all(&mock.volumes, &format!("{path}.volumes"), context, identity, to);
     Some(MockContainer {
         image: Image::Named(image?),
         command: match args {

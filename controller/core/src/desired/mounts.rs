@@ -42,7 +42,7 @@ const TUNING: [&str; 8] = [
 pub(super) fn all(
     written: &[String],
     path: &str,
-    site: &SpecContext,
+    context: &SpecContext,
     identity: &Identity,
     to: &mut Vec<Diagnostic>,
 ) -> Vec<Mount> {
@@ -50,7 +50,7 @@ pub(super) fn all(
     let mut mounts = Vec::new();
     for (index, text) in written.iter().enumerate() {
         let path = format!("{path}[{index}]");
-        let Some(mount) = one(text, &path, site, identity, to) else {
+        let Some(mount) = one(text, &path, context, identity, to) else {
             continue;
         };
         let (Mount::Bind { target, .. } | Mount::Volume { target, .. }) = &mount;
@@ -67,7 +67,7 @@ pub(super) fn all(
 fn one(
     text: &str,
     path: &str,
-    site: &SpecContext,
+    context: &SpecContext,
     identity: &Identity,
     to: &mut Vec<Diagnostic>,
 ) -> Option<Mount> {
@@ -119,7 +119,7 @@ fn one(
     }
     let read_only = options.contains(&"ro");
     if source.contains('/') || source.starts_with(['.', '~']) {
-        let source = bind_source(source, path, site, to)?;
+        let source = bind_source(source, path, context, to)?;
         Some(Mount::Bind {
             source,
             target,
@@ -140,7 +140,7 @@ fn one(
 pub(super) fn bind_source(
     written: &str,
     path: &str,
-    site: &SpecContext,
+    context: &SpecContext,
     to: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let mut refuse = |message: String, hint: &str| {
@@ -157,7 +157,7 @@ pub(super) fn bind_source(
         let message = format!("`{}` is not expanded: there is no shell", shown(written));
         return refuse(message, "write the path out, relative to the file");
     }
-    let source = paths::absolute(&site.directory, written);
+    let source = paths::absolute(&context.directory, written);
     if gives_engine(&source) {
         let message = format!(
             "`{}` would hand the engine's socket to the container",
@@ -168,7 +168,7 @@ pub(super) fn bind_source(
             "POLICY_VIOLATION: the engine's socket is root on the host; mount something else",
         );
     }
-    if !is_allowed(&source, site) {
+    if !is_allowed(&source, context) {
         let message = format!("`{}` lies outside the folder of this file", shown(written));
         let hint = format!(
             "POLICY_VIOLATION: move it beside the file, or start the controller with `--allow-mount {source}`"
@@ -179,12 +179,12 @@ pub(super) fn bind_source(
 }
 
 /// Whether the path lies in the folder of the file, or in one that the controller was told to allow.
-pub(super) fn is_allowed(path: &str, site: &SpecContext) -> bool {
-    let own = paths::absolute("/", &site.directory);
-    let allowed = site
+pub(super) fn is_allowed(path: &str, context: &SpecContext) -> bool {
+    let own = paths::absolute("/", &context.directory);
+    let allowed = context
         .allow_mounts
         .iter()
-        .map(|root| paths::absolute(&site.directory, root));
+        .map(|root| paths::absolute(&context.directory, root));
     std::iter::once(own)
         .chain(allowed)
         .any(|root| paths::lies_in(path, &root))

@@ -74,7 +74,7 @@ pub(super) enum Deferral {
 /// What the slots of one service's texts stand for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filler<'a> {
-    pub(super) site: &'a SpecContext,
+    pub(super) context: &'a SpecContext,
     pub(super) peers: &'a Peers,
     /// `vars`, themselves already filled.
     pub(super) vars: &'a BTreeMap<String, String>,
@@ -132,13 +132,13 @@ impl Filler<'_> {
     fn value(&self, slot: &str, later: Deferral, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
         match slot {
             // As the Node tool: milliseconds since the epoch, a UUID, a day.
-            "timestamp" => return Some(self.site.now.0.to_string()),
-            "uuid" => return Some(self.site.uuid.clone()),
-            "date" => return Some(self.site.now.to_string().chars().take(10).collect()),
+            "timestamp" => return Some(self.context.now.0.to_string()),
+            "uuid" => return Some(self.context.uuid.clone()),
+            "date" => return Some(self.context.now.to_string().chars().take(10).collect()),
             _ => {}
         }
         if let Some(name) = slot.strip_prefix("env.") {
-            return self.site.env_vars.get(name).cloned();
+            return self.context.env_vars.get(name).cloned();
         }
         if is_for_later(slot) {
             match (later, self.wrong_reference(slot)) {
@@ -229,13 +229,13 @@ fn service_of_url(slot: &str) -> Option<&str> {
 /// The `vars` of a service with their own slots filled: one may name another, and none may name itself in the end.
 pub(super) fn fill_vars(
     vars: &BTreeMap<String, String>,
-    site: &SpecContext,
+    context: &SpecContext,
     peers: &Peers,
     path: &str,
     to: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut filling = Vars {
-        filler: Filler { site, peers, vars },
+        filler: Filler { context, peers, vars },
         path,
         done: BTreeMap::new(),
     };

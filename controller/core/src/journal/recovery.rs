@@ -22,23 +22,23 @@ pub enum IntentResolution {
 }
 
 /// Looks an intent up in a world that is listed completely; what was found, and by what.
-pub fn resolve_intent(intent: &Intent, at: Timestamp, world: &Store) -> (IntentResolution, String) {
+pub fn resolve_intent(intent: &Intent, at: Timestamp, store: &Store) -> (IntentResolution, String) {
     let deed = &intent.action;
     let name = deed.name.as_deref().unwrap_or_default();
-    let container = deed.id.as_deref().and_then(|id| find(world, id));
+    let container = deed.id.as_deref().and_then(|id| find(store, id));
     match deed.verb.as_str() {
-        "create-network" => there(network(world, intent, name).map(str::to_owned), "network", name),
+        "create-network" => there(network(store, intent, name).map(str::to_owned), "network", name),
         "create-volume" => there(
-            world.volume(name).map(|volume| volume.name.clone()),
+            store.volume(name).map(|volume| volume.name.clone()),
             "volume",
             name,
         ),
-        "create-container" => there(made(world, intent, name), "container", name),
+        "create-container" => there(made(store, intent, name), "container", name),
         "remove-network" => {
             let id = deed.id.as_deref().and_then(|id| NetworkId::new(id).ok());
-            gone(id.is_some_and(|id| world.network(&id).is_some()), "network", name)
+            gone(id.is_some_and(|id| store.network(&id).is_some()), "network", name)
         }
-        "remove-volume" => gone(world.volume(name).is_some(), "volume", name),
+        "remove-volume" => gone(store.volume(name).is_some(), "volume", name),
         "remove-container" => gone(container.is_some(), "container", name),
         "start-container" => of_container(
             container,
@@ -85,25 +85,25 @@ pub fn resolve_intent(intent: &Intent, at: Timestamp, world: &Store) -> (IntentR
     }
 }
 
-fn find<'w>(world: &'w Store, id: &str) -> Option<&'w Container> {
-    let by_id = ContainerId::new(id).ok().and_then(|id| world.container(&id));
+fn find<'w>(store: &'w Store, id: &str) -> Option<&'w Container> {
+    let by_id = ContainerId::new(id).ok().and_then(|id| store.container(&id));
     by_id
-        .or_else(|| world.containers().find(|it| it.name == id))
+        .or_else(|| store.containers().find(|it| it.name == id))
         .map(AsRef::as_ref)
 }
 
 /// A container of this name for this service, whoever saw it made: the planner adopts it.
-fn made(world: &Store, intent: &Intent, name: &str) -> Option<String> {
+fn made(store: &Store, intent: &Intent, name: &str) -> Option<String> {
     let Subject::Service { environment, service } = &intent.subject else {
         return None;
     };
-    let seen = world.of(environment)?;
+    let seen = store.of(environment)?;
     let mut mine = seen.containers.values().filter(|it| it.is_of(service));
     mine.find(|it| it.name == name).map(|it| it.id.to_string())
 }
 
-fn network<'w>(world: &'w Store, intent: &Intent, name: &str) -> Option<&'w str> {
-    let seen = world.of(intent.environment.as_ref()?)?;
+fn network<'w>(store: &'w Store, intent: &Intent, name: &str) -> Option<&'w str> {
+    let seen = store.of(intent.environment.as_ref()?)?;
     let mut networks = seen.networks.values();
     networks.find(|it| it.name == name).map(|it| it.id.as_str())
 }
@@ -172,7 +172,7 @@ mod tests {
     use crate::labels;
     use crate::observed::{Object, WatchEvent};
 
-    fn world(state: ContainerState) -> Store {
+    fn store(state: ContainerState) -> Store {
         let labels = [
             (labels::MANAGED, "true"),
             (labels::ENVIRONMENT, "shop"),
@@ -191,11 +191,11 @@ mod tests {
             stopped_by_other: None,
             oom_at: None,
         };
-        let mut world = Store::default();
-        world.apply(WatchEvent::Init);
-        world.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
-        world.apply(WatchEvent::InitDone);
-        world
+        let mut store = Store::default();
+        store.apply(WatchEvent::Init);
+        store.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
+        store.apply(WatchEvent::InitDone);
+        store
     }
 
     fn intent(verb: &str, id: &str, name: &str) -> Intent {
@@ -243,7 +243,7 @@ mod tests {
             ("pull-image", "", "", Running, Repeat),
             ("a verb of tomorrow", "", "", Running, Repeat),
         ] {
-            let (settled, how) = resolve_intent(&intent(verb, id, name), Timestamp(5), &world(state));
+            let (settled, how) = resolve_intent(&intent(verb, id, name), Timestamp(5), &store(state));
             assert_eq!(settled, expected, "{verb} {id} {name} {state:?}: {how}");
             assert!(!how.is_empty());
         }

@@ -143,9 +143,9 @@ fn after_failing(memory: &EnvHistory, as_of: &str) -> impl Fn(&StructuredError) 
         let began = || {
             let service = ServiceName::new(error.service.as_deref()?).ok()?;
             let number = fact("incarnation")?.as_u64()?;
-            let mut deaths = memory.services.get(&service)?.failures.iter();
-            let death = deaths.find(|death| death.number == number)?;
-            death
+            let mut failures = memory.services.get(&service)?.failures.iter();
+            let failed_run = failures.find(|failed_run| failed_run.number == number)?;
+            failed_run
                 .failing_since
                 .filter(|_| error.code == Code::HealthCheckTimeout)
         };

@@ -93,14 +93,14 @@ fn a_failed_health_check_is_told_with_how_long_ago_its_probe_began_to_fail() {
             as_of: "2026-11-21T10:00:30.000Z".to_owned(),
             ..EnvironmentStatus::default()
         };
-        let death = FailedRun {
+        let failed_run = FailedRun {
             number: 3,
             failing_since: failing_since.map(at),
             ..FailedRun::of(ContainerId::new("c").unwrap(), at("2026-11-21T10:00:29.000Z"))
         };
         let mut memory = EnvHistory::default();
         let api = ServiceName::new("api").unwrap();
-        memory.services.entry(api).or_default().failures = vec![death];
+        memory.services.entry(api).or_default().failures = vec![failed_run];
         match &events_between(&env, None, &after, &memory)[..] {
             [Event::Error { after_ms, .. }] => *after_ms,
             other => panic!("{other:?}"),

@@ -41,8 +41,8 @@ pub struct RetryState<'a> {
 
 impl Store {
     /// Takes one sighting in.
-    pub fn apply(&mut self, sighting: WatchEvent) {
-        match sighting {
+    pub fn apply(&mut self, event: WatchEvent) {
+        match event {
             WatchEvent::Init => {
                 self.lists_begun += 1;
                 self.unlisted = Some(self.home.keys().cloned().collect());
@@ -337,13 +337,13 @@ mod tests {
 
     #[test]
     fn an_environment_that_went_and_came_back_has_another_version() {
-        let mut world = Store::default();
+        let mut store = Store::default();
         let shop = EnvName::new("shop").unwrap();
-        world.apply(volume("a"));
-        let before = world.of(&shop).unwrap().version;
-        world.apply(WatchEvent::Delete(ObjectId::Volume("a".to_owned())));
-        assert_eq!(world.of(&shop), None);
-        world.apply(volume("b"));
-        assert_ne!(world.of(&shop).unwrap().version, before);
+        store.apply(volume("a"));
+        let before = store.of(&shop).unwrap().version;
+        store.apply(WatchEvent::Delete(ObjectId::Volume("a".to_owned())));
+        assert_eq!(store.of(&shop), None);
+        store.apply(volume("b"));
+        assert_ne!(store.of(&shop).unwrap().version, before);
     }
 }

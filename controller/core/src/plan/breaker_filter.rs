@@ -4,10 +4,10 @@ use super::{Plan, PlanInput, Wait};
 
 /// Turns the steps that no breaker lets through into waits: all of them, or all but the one that tries it.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
-    let circuits = &input.state.breakers;
-    let (room, on) = match circuits.blocked_by(input.env, input.now) {
+    let breakers = &input.state.breakers;
+    let (room, on) = match breakers.blocked_by(input.env, input.now) {
         Some(on) => (0, on),
-        None => match circuits.half_open_limit(input.env) {
+        None => match breakers.half_open_limit(input.env) {
             Some(on) => (1, on),
             None => return,
         },

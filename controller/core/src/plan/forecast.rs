@@ -24,39 +24,39 @@ const ROUNDS: usize = 10_000;
 ///
 /// One-shots are pretended to exit with 0, probes to say healthy, images to be present.
 pub fn forecast(
-    mut brain: Planner,
+    mut planner: Planner,
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    world: &Store,
+    store: &Store,
     health: &HealthStates,
     leases: &Leases,
     now: Timestamp,
 ) -> Vec<Step> {
-    let (mut world, mut health, mut now) = (world.clone(), health.clone(), now);
+    let (mut store, mut health, mut now) = (store.clone(), health.clone(), now);
     let mut road = Vec::new();
     // Whoever lives does not die of our pretending that time passes.
     let leases = &leases.frozen(now);
     for round in 0..ROUNDS {
-        let turn = brain.reconcile(&Inputs {
+        let turn = planner.reconcile(&Inputs {
             requests: &UserRequests::default(),
             leases,
             specs,
             scanned: true,
-            store: &world,
+            store: &store,
             health: &health,
             preflight: None,
             now,
         });
         if turn.relist {
-            world.apply(WatchEvent::Init);
-            resee(&mut world);
-            world.apply(WatchEvent::InitDone);
+            store.apply(WatchEvent::Init);
+            resee(&mut store);
+            store.apply(WatchEvent::InitDone);
             continue;
         }
         for (number, step) in turn.actions.iter().enumerate() {
-            let done = pretend(&mut world, &step.action, now, round * 1000 + number);
-            brain.finished(step, &Ok(done), &world, now);
+            let done = pretend(&mut store, &step.action, now, round * 1000 + number);
+            planner.finished(step, &Ok(done), &store, now);
         }
-        let ran = finish_runs(specs, &mut world, &mut health, now);
+        let ran = finish_runs(specs, &mut store, &mut health, now);
         road.extend(turn.actions.iter().cloned());
         if turn.actions.is_empty() && !ran {
             match turn.wake_at {
@@ -71,17 +71,17 @@ pub fn forecast(
     road
 }
 
-fn resee(world: &mut Store) {
-    let all: Vec<_> = world.environments().values().cloned().collect();
+fn resee(store: &mut Store) {
+    let all: Vec<_> = store.environments().values().cloned().collect();
     for observed in all {
         for container in observed.containers.values() {
-            world.apply(WatchEvent::Apply(Object::Container(container.clone())));
+            store.apply(WatchEvent::Apply(Object::Container(container.clone())));
         }
         for network in observed.networks.values() {
-            world.apply(WatchEvent::Apply(Object::Network(network.clone())));
+            store.apply(WatchEvent::Apply(Object::Network(network.clone())));
         }
         for volume in observed.volumes.values() {
-            world.apply(WatchEvent::Apply(Object::Volume(volume.clone())));
+            store.apply(WatchEvent::Apply(Object::Volume(volume.clone())));
         }
     }
 }
@@ -89,12 +89,12 @@ fn resee(world: &mut Store) {
 /// One-shots end well, and probes of what runs say healthy; whether that changed anything.
 fn finish_runs(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    world: &mut Store,
+    store: &mut Store,
     health: &mut HealthStates,
     now: Timestamp,
 ) -> bool {
     let mut changed = false;
-    let running: Vec<Arc<Container>> = world
+    let running: Vec<Arc<Container>> = store
         .containers()
         .filter(|c| c.state == ContainerState::Running)
         .cloned()
@@ -108,7 +108,7 @@ fn finish_runs(
         let Some(service) = service else { continue };
         let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
         if service.one_shot {
-            edit(world, &container.id, |container| {
+            edit(store, &container.id, |container| {
                 container.state = ContainerState::Exited;
                 if let Some(facts) = &mut container.inspect {
                     facts.finished_at = Some(now);
@@ -133,7 +133,7 @@ fn finish_runs(
 }
 
 /// The world after an act that succeeded.
-pub fn pretend(world: &mut Store, act: &Action, now: Timestamp, number: usize) -> Done {
+pub fn pretend(store: &mut Store, act: &Action, now: Timestamp, number: usize) -> Done {
     match act {
         Action::CreateNetwork { name, labels } => {
             let Ok(id) = NetworkId::new(format!("pretended{number}")) else {
@@ -145,29 +145,29 @@ pub fn pretend(world: &mut Store, act: &Action, now: Timestamp, number: usize) -
                 labels: labels.clone(),
                 created_at: now,
             };
-            world.apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
+            store.apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
             return Done::Network(id);
         }
-        Action::RemoveNetwork { id, .. } => world.apply(WatchEvent::Delete(ObjectId::Network(id.clone()))),
+        Action::RemoveNetwork { id, .. } => store.apply(WatchEvent::Delete(ObjectId::Network(id.clone()))),
         Action::CreateVolume { name, labels } => {
             let volume = Volume {
                 name: name.to_string(),
                 labels: labels.clone(),
             };
-            world.apply(WatchEvent::Apply(Object::Volume(Arc::new(volume))));
+            store.apply(WatchEvent::Apply(Object::Volume(Arc::new(volume))));
         }
-        Action::RemoveVolume { name } => world.apply(WatchEvent::Delete(ObjectId::Volume(name.to_string()))),
+        Action::RemoveVolume { name } => store.apply(WatchEvent::Delete(ObjectId::Volume(name.to_string()))),
         Action::CollectEvidence { .. } => return Done::Evidence(Box::default()),
         Action::PullImage { .. } | Action::BuildImage(_) | Action::CopyFile { .. } => {}
         Action::CreateContainer { name, spec } => {
             let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
                 return Done::Ok;
             };
-            let container = created(world, &id, name, spec, now);
-            world.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
+            let container = created(store, &id, name, spec, now);
+            store.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
             return Done::Container(id);
         }
-        Action::StartContainer { id } => edit(world, id, |container| {
+        Action::StartContainer { id } => edit(store, id, |container| {
             container.state = ContainerState::Running;
             container.stopped_by_other = None;
             if let Some(facts) = &mut container.inspect {
@@ -176,33 +176,33 @@ pub fn pretend(world: &mut Store, act: &Action, now: Timestamp, number: usize) -
                 facts.health = None;
             }
         }),
-        Action::StopContainer { id, .. } => edit(world, id, |container| {
+        Action::StopContainer { id, .. } => edit(store, id, |container| {
             container.state = ContainerState::Exited;
             if let Some(facts) = &mut container.inspect {
                 facts.finished_at = Some(now);
             }
         }),
-        Action::UnpauseContainer { id } => edit(world, id, |c| c.state = ContainerState::Running),
-        Action::RenameContainer { id, to } => edit(world, id, |c| c.name = to.to_string()),
+        Action::UnpauseContainer { id } => edit(store, id, |c| c.state = ContainerState::Running),
+        Action::RenameContainer { id, to } => edit(store, id, |c| c.name = to.to_string()),
         Action::RemoveContainer { id, .. } => {
-            world.apply(WatchEvent::Delete(ObjectId::Container(id.clone())))
+            store.apply(WatchEvent::Delete(ObjectId::Container(id.clone())))
         }
         Action::ConnectNetwork {
             network,
             container,
             aliases,
         } => {
-            let name = world.network(network).map(|n| n.name.clone()).unwrap_or_default();
+            let name = store.network(network).map(|n| n.name.clone()).unwrap_or_default();
             let at = Attachment {
                 network: Some(network.clone()),
                 aliases: aliases.clone(),
                 address: None,
             };
-            edit(world, container, |c| drop(c.networks.insert(name, at)));
+            edit(store, container, |c| drop(c.networks.insert(name, at)));
         }
         Action::DisconnectNetwork { network, container } => {
             if let Ok(id) = ContainerId::new(container.clone()) {
-                edit(world, &id, |c| drop(c.networks.remove(network)));
+                edit(store, &id, |c| drop(c.networks.remove(network)));
             }
         }
     }
@@ -210,13 +210,13 @@ pub fn pretend(world: &mut Store, act: &Action, now: Timestamp, number: usize) -
 }
 
 fn created(
-    world: &Store,
+    store: &Store,
     id: &ContainerId,
     name: &ResourceName,
     spec: &ContainerSpec,
     now: Timestamp,
 ) -> Container {
-    let network = world
+    let network = store
         .environments()
         .values()
         .flat_map(|observed| observed.networks.values())
@@ -250,10 +250,10 @@ fn created(
     }
 }
 
-fn edit(world: &mut Store, id: &ContainerId, change: impl FnOnce(&mut Container)) {
-    if let Some(container) = world.container(id) {
+fn edit(store: &mut Store, id: &ContainerId, change: impl FnOnce(&mut Container)) {
+    if let Some(container) = store.container(id) {
         let mut container = Container::clone(container);
         change(&mut container);
-        world.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
+        store.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
     }
 }

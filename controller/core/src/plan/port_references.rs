@@ -144,11 +144,11 @@ mocks:
   far: {port: 9101, mode: record, openapi: ./a.yaml, target: "http://example.org:8081/"}
 "#;
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let site = SpecContext {
+        let identity = SpecContext {
             directory: "/specs".to_owned(),
             ..SpecContext::default()
         };
-        let admission = admit(&written, &site);
+        let admission = admit(&written, &identity);
         let desired = admission
             .desired
             .unwrap_or_else(|| panic!("{:?}", admission.diagnostics));

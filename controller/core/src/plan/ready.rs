@@ -121,7 +121,7 @@ pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
     let Some((_, hash)) = input.rendered.get(&service.name) else {
         return false;
     };
-    let remembered = input
+    let persisted = input
         .kept()
         .and_then(|kept| kept.services.get(&service.name))
         .is_some_and(|kept| kept.completed.as_ref() == Some(hash));
@@ -134,5 +134,5 @@ pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
                     .is_some_and(|facts| facts.exit_code == 0)
         })
     };
-    remembered || seen()
+    persisted || seen()
 }

@@ -13,12 +13,12 @@ use crate::time::Timestamp;
 pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, SpecHash)>;
 
 /// Renders all services under one port map.
-pub fn environment(desired: &Desired, ports: &PortMap, site: &ControllerIdentity) -> Rendered {
+pub fn environment(desired: &Desired, ports: &PortMap, identity: &ControllerIdentity) -> Rendered {
     desired
         .services
         .values()
         .map(|service| {
-            let spec = container(desired, service, ports, site);
+            let spec = container(desired, service, ports, identity);
             let hash = crate::desired::hash::hash_of(&spec);
             (service.name.clone(), (spec, hash))
         })
@@ -30,11 +30,11 @@ pub fn stamped(
     spec: &ContainerSpec,
     hash: &SpecHash,
     desired: &Desired,
-    site: &ControllerIdentity,
+    identity: &ControllerIdentity,
     now: Timestamp,
 ) -> ContainerSpec {
     let mut spec = spec.clone();
-    spec.labels.extend(volatile(desired, site, now));
+    spec.labels.extend(volatile(desired, identity, now));
     spec.labels.insert(labels::SPEC_HASH.into(), hash.to_string());
     spec
 }
@@ -43,11 +43,11 @@ pub fn stamped(
 pub fn labels_of(
     desired: &Desired,
     role: &str,
-    site: &ControllerIdentity,
+    identity: &ControllerIdentity,
     now: Timestamp,
 ) -> BTreeMap<String, String> {
     let mut all = stable(desired, role);
-    all.extend(volatile(desired, site, now));
+    all.extend(volatile(desired, identity, now));
     if role == "volume" && desired.delete_volumes {
         all.insert(labels::DELETION.into(), "Delete".into());
     }
@@ -63,11 +63,11 @@ fn stable(desired: &Desired, role: &str) -> BTreeMap<String, String> {
     ])
 }
 
-fn volatile(desired: &Desired, site: &ControllerIdentity, now: Timestamp) -> [(String, String); 4] {
+fn volatile(desired: &Desired, identity: &ControllerIdentity, now: Timestamp) -> [(String, String); 4] {
     [
         (labels::REVISION.into(), desired.revision.to_string()),
-        (labels::CONTROLLER.into(), site.controller.clone()),
-        (labels::RUN_ID.into(), site.run.clone()),
+        (labels::CONTROLLER.into(), identity.controller.clone()),
+        (labels::RUN_ID.into(), identity.run.clone()),
         (labels::CREATED_AT.into(), now.to_string()),
     ]
 }
@@ -76,7 +76,7 @@ fn container(
     desired: &Desired,
     service: &Service,
     ports: &PortMap,
-    site: &ControllerIdentity,
+    identity: &ControllerIdentity,
 ) -> ContainerSpec {
     let variable =
         |written: &str| port_references::variable(&resolve(written, desired, ports), desired, service, ports);
@@ -87,7 +87,7 @@ fn container(
         Role::Service => "service",
         Role::Mock => "mock",
     };
-    let bindings = bindings(service, ports, site);
+    let bindings = bindings(service, ports, identity);
     let mut all_labels = stable(desired, role);
     all_labels.insert(labels::SERVICE.into(), service.name.to_string());
     if !bindings.is_empty() {
@@ -130,7 +130,7 @@ fn container(
     }
 }
 
-fn bindings(service: &Service, ports: &PortMap, site: &ControllerIdentity) -> Vec<Binding> {
+fn bindings(service: &Service, ports: &PortMap, identity: &ControllerIdentity) -> Vec<Binding> {
     service
         .ports
         .iter()
@@ -144,7 +144,7 @@ fn bindings(service: &Service, ports: &PortMap, site: &ControllerIdentity) -> Ve
                 container,
             })?;
             Some(Binding {
-                address: port.address.unwrap_or(site.publish_address),
+                address: port.address.unwrap_or(identity.publish_address),
                 host,
                 container: port.container,
                 protocol: port.protocol,

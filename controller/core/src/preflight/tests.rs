@@ -390,7 +390,7 @@ fn a_full_disk_tells_its_usage() {
     );
 }
 
-fn survey(free: Option<u64>, age: std::time::Duration) -> PreflightSnapshot {
+fn preflight(free: Option<u64>, age: std::time::Duration) -> PreflightSnapshot {
     let ground = HostFacts {
         disk: free.map_or_else(
             || Observation::unknown("remote"),
@@ -415,16 +415,16 @@ fn wait(of: Result<(), WaitingOn>) -> (Option<Code>, Option<Timestamp>) {
 #[test]
 fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
     let (policy, second) = (Policy::default(), std::time::Duration::from_secs(1));
-    let full = survey(Some(1), second);
+    let full = preflight(Some(1), second);
     assert_eq!(
         wait(full.check_creation(&policy, false, None, NOW)),
         (Some(Code::DiskSpaceLow), Some(NOW - second + AGAIN))
     );
-    let old = survey(Some(1), AGAIN);
+    let old = preflight(Some(1), AGAIN);
     let asks = old.check_creation(&policy, false, None, NOW).unwrap_err();
     assert!(asks.needs_preflight());
     assert_eq!(
-        survey(Some(3 * GB), second).check_creation(&policy, true, None, NOW),
+        preflight(Some(3 * GB), second).check_creation(&policy, true, None, NOW),
         Ok(())
     );
     let small = Policy {
@@ -450,8 +450,8 @@ fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
 #[test]
 fn the_first_thing_of_an_environment_waits_for_a_fresh_look() {
     let policy = Policy::default();
-    let asks = |survey: &PreflightSnapshot, first| {
-        survey
+    let asks = |preflight: &PreflightSnapshot, first| {
+        preflight
             .check_creation(&policy, first, None, NOW)
             .is_err_and(|wait| wait.needs_preflight())
     };
@@ -460,15 +460,15 @@ fn the_first_thing_of_an_environment_waits_for_a_fresh_look() {
         asks(&PreflightSnapshot::default(), false),
         "nobody has looked yet"
     );
-    assert!(asks(&survey(Some(50 * GB), FRESH + second), true));
-    assert!(!asks(&survey(Some(50 * GB), FRESH), true));
-    assert!(!asks(&survey(Some(50 * GB), FRESH + second), false));
+    assert!(asks(&preflight(Some(50 * GB), FRESH + second), true));
+    assert!(!asks(&preflight(Some(50 * GB), FRESH), true));
+    assert!(!asks(&preflight(Some(50 * GB), FRESH + second), false));
 }
 
 #[test]
 fn where_the_disk_cannot_be_seen_the_engines_word_counts_for_a_while() {
     let policy = Policy::default();
-    let remote = survey(None, std::time::Duration::ZERO);
+    let remote = preflight(None, std::time::Duration::ZERO);
     assert_eq!(remote.check_creation(&policy, true, None, NOW), Ok(()));
     assert_eq!(
         wait(remote.check_creation(&policy, true, Some(NOW), NOW)),
@@ -488,7 +488,7 @@ fn an_old_engine_is_in_the_way_and_one_that_does_not_say_is_not() {
             engine,
             ..good().ground
         },
-        ..survey(Some(50 * GB), std::time::Duration::ZERO)
+        ..preflight(Some(50 * GB), std::time::Duration::ZERO)
     };
     let old = with(engine_like(|engine| engine.api_version = "1.24".to_owned()));
     assert_eq!(
@@ -507,13 +507,14 @@ fn an_old_engine_is_in_the_way_and_one_that_does_not_say_is_not() {
 #[test]
 fn a_report_that_says_the_same_keeps_its_time() {
     let policy = Policy::default();
-    let told =
-        |survey: &PreflightSnapshot, previous| survey.report(&policy, None, None, Vec::new(), previous, NOW);
-    let first = told(&survey(Some(5 * GB), AGAIN), None).unwrap();
+    let told = |preflight: &PreflightSnapshot, previous| {
+        preflight.report(&policy, None, None, Vec::new(), previous, NOW)
+    };
+    let first = told(&preflight(Some(5 * GB), AGAIN), None).unwrap();
     assert_eq!(first.as_of, (NOW - AGAIN).to_string());
-    let again = told(&survey(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
+    let again = told(&preflight(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
     assert_eq!(again, first);
-    let away = survey(Some(5 * GB), AGAIN)
+    let away = preflight(Some(5 * GB), AGAIN)
         .report(&policy, Some("refused"), None, Vec::new(), Some(&first), NOW)
         .unwrap();
     assert_eq!(away.overall, PreflightOverall::Unhealthy);

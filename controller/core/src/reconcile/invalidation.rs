@@ -44,7 +44,7 @@ impl Planner {
 
     /// A new look concerns those who waited for one.
     pub(super) fn on_preflight_changed(&mut self, inputs: &Inputs<'_>) {
-        let at = inputs.preflight.and_then(|survey| survey.at);
+        let at = inputs.preflight.and_then(|preflight| preflight.at);
         if self.preflight_at == at {
             return;
         }

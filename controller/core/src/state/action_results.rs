@@ -38,7 +38,7 @@ impl PlannerState {
         step: &Step,
         outcome: &Result<Done, ActionError>,
         deadlines: &Deadlines,
-        world: &Store,
+        store: &Store,
         now: Timestamp,
     ) {
         let flew = self.in_flight.remove(&step.subject);
@@ -49,9 +49,9 @@ impl PlannerState {
         match outcome {
             Ok(done) => {
                 let run_before = flew.and_then(|flew| flew.run_before);
-                self.succeeded(step, done, run_before, world, now);
+                self.succeeded(step, done, run_before, store, now);
             }
-            Err(error) => self.failed(step, error, deadlines, world, now),
+            Err(error) => self.failed(step, error, deadlines, store, now),
         }
     }
 
@@ -60,7 +60,7 @@ impl PlannerState {
         step: &Step,
         done: &Done,
         run_before: Option<Timestamp>,
-        world: &Store,
+        store: &Store,
         now: Timestamp,
     ) {
         self.action_failures.remove(&step.subject);
@@ -68,7 +68,7 @@ impl PlannerState {
             self.disk_full = None;
         }
         if let Some(proof) = Proof::of(&step.action, done, run_before)
-            && !proof.is_seen(world)
+            && !proof.is_seen(store)
         {
             let expectation = Expectation {
                 verb: step.action.verb(),
@@ -120,11 +120,11 @@ impl PlannerState {
             .environments
             .get(environment)
             .and_then(|kept| kept.services.get(service));
-        let deaths = kept.map(|kept| kept.failures.as_slice()).unwrap_or_default();
-        let ended = deaths
+        let failures = kept.map(|kept| kept.failures.as_slice()).unwrap_or_default();
+        let ended = failures
             .iter()
-            .filter(|death| death.container == *id)
-            .filter_map(|death| death.started_at)
+            .filter(|failed_run| failed_run.container == *id)
+            .filter_map(|failed_run| failed_run.started_at)
             .max();
         let facts = observed
             .containers
@@ -143,10 +143,10 @@ impl PlannerState {
             .get_mut(environment)
             .and_then(|kept| kept.services.get_mut(service));
         let Some(kept) = kept else { return };
-        for death in &mut kept.failures {
-            if death.number == number {
-                death.evidence = Some(evidence.clone());
-            } else if let Some(older) = &mut death.evidence {
+        for failed_run in &mut kept.failures {
+            if failed_run.number == number {
+                failed_run.evidence = Some(evidence.clone());
+            } else if let Some(older) = &mut failed_run.evidence {
                 older.stdout.clear();
                 let all_but_last = older.stderr.len().saturating_sub(1);
                 older.stderr.drain(..all_but_last);
@@ -159,7 +159,7 @@ impl PlannerState {
         step: &Step,
         error: &ActionError,
         deadlines: &Deadlines,
-        world: &Store,
+        store: &Store,
         now: Timestamp,
     ) {
         if *error == ActionError::CircuitOpen {
@@ -227,7 +227,7 @@ impl PlannerState {
         if leaves(error) != EffectAfterFailure::Unchanged {
             let expectation = Expectation {
                 verb: step.action.verb(),
-                proof: Proof::Relisted(world.lists_begun()),
+                proof: Proof::Relisted(store.lists_begun()),
                 until: now + RELIST_WITHIN,
             };
             self.expectations.insert(step.subject.clone(), expectation);

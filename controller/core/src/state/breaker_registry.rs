@@ -148,10 +148,10 @@ impl BreakerRegistry {
     }
 
     /// Takes in how the engine is, and the time. Tells whether a list is wanted.
-    pub(crate) fn observe(&mut self, world: &Store, now: Timestamp) -> bool {
-        let complete = std::mem::replace(&mut self.complete_list, world.last_complete());
-        self.list_started = world.lists_begun();
-        self.reconnect_attempts = world.retry().map_or(0, |away| away.attempts);
+    pub(crate) fn observe(&mut self, store: &Store, now: Timestamp) -> bool {
+        let complete = std::mem::replace(&mut self.complete_list, store.last_complete());
+        self.list_started = store.lists_begun();
+        self.reconnect_attempts = store.retry().map_or(0, |away| away.attempts);
         if complete != self.complete_list && self.is_tried() {
             self.version += 1;
         }
@@ -159,7 +159,7 @@ impl BreakerRegistry {
             self.ramp = None;
             self.version += 1;
         }
-        if let Some(away) = world.retry() {
+        if let Some(away) = store.retry() {
             if away.attempts >= PINGS {
                 self.away = true;
                 let until = away.next.unwrap_or(now);

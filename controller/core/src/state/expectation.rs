@@ -95,28 +95,28 @@ impl Proof {
     }
 
     /// Whether the world shows it. A container that is gone proves everything but its presence.
-    pub fn is_seen(&self, world: &Store) -> bool {
+    pub fn is_seen(&self, store: &Store) -> bool {
         match self {
-            Self::Present(id) => world.container(id).is_some(),
+            Self::Present(id) => store.container(id).is_some(),
             // A sight of an earlier run that comes late proves nothing, running or not.
-            Self::Started { id, before } => world.container(id).is_none_or(|c| match &c.inspect {
+            Self::Started { id, before } => store.container(id).is_none_or(|c| match &c.inspect {
                 Some(facts) => facts.started_at > *before,
                 None => is_up(c.state),
             }),
-            Self::Stopped(id) => world.container(id).is_none_or(|c| !is_up(c.state)),
-            Self::Unpaused(id) => world
+            Self::Stopped(id) => store.container(id).is_none_or(|c| !is_up(c.state)),
+            Self::Unpaused(id) => store
                 .container(id)
                 .is_none_or(|c| c.state != ContainerState::Paused),
-            Self::Named(id, name) => world.container(id).is_none_or(|c| c.name == *name),
-            Self::Absent(id) => world.container(id).is_none(),
-            Self::Attached(id, network) => world
+            Self::Named(id, name) => store.container(id).is_none_or(|c| c.name == *name),
+            Self::Absent(id) => store.container(id).is_none(),
+            Self::Attached(id, network) => store
                 .container(id)
                 .is_none_or(|c| c.networks.values().any(|a| a.network.as_ref() == Some(network))),
-            Self::Detached(id, name) => world.container(id).is_none_or(|c| !c.networks.contains_key(name)),
-            Self::NetworkPresent(id) => world.network(id).is_some(),
-            Self::NetworkAbsent(id) => world.network(id).is_none(),
-            Self::VolumeAbsent(name) => world.volume(name).is_none(),
-            Self::Relisted(after) => world.last_complete() > *after,
+            Self::Detached(id, name) => store.container(id).is_none_or(|c| !c.networks.contains_key(name)),
+            Self::NetworkPresent(id) => store.network(id).is_some(),
+            Self::NetworkAbsent(id) => store.network(id).is_none(),
+            Self::VolumeAbsent(name) => store.volume(name).is_none(),
+            Self::Relisted(after) => store.last_complete() > *after,
         }
     }
 }

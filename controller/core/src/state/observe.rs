@@ -201,9 +201,9 @@ impl RunObserver<'_> {
             }
             (ProbeStatus::Unhealthy, None) => {
                 self.push(kept, container, self.context.now, FailureCause::Unhealthy);
-                if let Some(death) = kept.failures.iter_mut().find(|d| d.number == kept.failure_count) {
-                    death.probe_output = self.probe_output(container);
-                    death.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
+                if let Some(failed_run) = kept.failures.iter_mut().find(|d| d.number == kept.failure_count) {
+                    failed_run.probe_output = self.probe_output(container);
+                    failed_run.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
                 }
             }
             (ProbeStatus::Starting | ProbeStatus::Healthy | ProbeStatus::Unhealthy, _) => {}
@@ -237,10 +237,10 @@ impl RunObserver<'_> {
             return;
         }
         let at = facts.finished_at.unwrap_or(self.context.now);
-        let known = kept.failures.iter_mut().find(|death| {
-            let same_run = death.container == container.id && death.started_at == facts.started_at;
-            (death.container == container.id && death.at == at)
-                || (same_run && (death.cause == FailureCause::Exited || !death.followed_by_run))
+        let known = kept.failures.iter_mut().find(|failed_run| {
+            let same_run = failed_run.container == container.id && failed_run.started_at == facts.started_at;
+            (failed_run.container == container.id && failed_run.at == at)
+                || (same_run && (failed_run.cause == FailureCause::Exited || !failed_run.followed_by_run))
         });
         if let Some(known) = known {
             if known.cause == FailureCause::Unhealthy {
@@ -300,14 +300,17 @@ impl RunObserver<'_> {
         let Some(kept) = memory.services.get(&self.service.name) else {
             return;
         };
-        let fresh = kept.failures.iter().filter(|death| death.number > known);
+        let fresh = kept
+            .failures
+            .iter()
+            .filter(|failed_run| failed_run.number > known);
         let found: Vec<Disruption> = fresh
-            .map(|death| Disruption {
+            .map(|failed_run| Disruption {
                 case: lease.case.clone(),
                 service: self.service.name.clone(),
-                number: death.number,
-                at: death.at,
-                attribution: if restart::engine_caused(death, context.outages) {
+                number: failed_run.number,
+                at: failed_run.at,
+                attribution: if restart::engine_caused(failed_run, context.outages) {
                     Attribution::Infrastructure
                 } else {
                     Attribution::Test

@@ -35,8 +35,9 @@ impl PlannerState {
                 let last = service
                     .failures
                     .last()
-                    .filter(|death| death.cause == FailureCause::Exited);
-                service.reset_baseline = last.map(|death| (death.container.clone(), death.started_at));
+                    .filter(|failed_run| failed_run.cause == FailureCause::Exited);
+                service.reset_baseline =
+                    last.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
                 service.failures.clear();
                 service.health_transitions.clear();
             }
@@ -44,25 +45,25 @@ impl PlannerState {
     }
 
     /// Forgets what concerns nothing that is wanted or there; tells whether an environment is among it.
-    pub fn prune(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>, world: &Store, now: Timestamp) -> bool {
+    pub fn prune(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store, now: Timestamp) -> bool {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
         self.restarts.retain(|at| *at + restart_rate_limit::WINDOW > now);
         let flying = !self.in_flight.is_empty();
         self.stopped_by_us
-            .retain(|id, _| flying || world.container(id).is_some());
-        self.reattached.retain(|id, _| world.container(id).is_some());
-        let wanted = |env: &EnvName| specs.contains_key(env) || world.of(env).is_some();
+            .retain(|id, _| flying || store.container(id).is_some());
+        self.reattached.retain(|id, _| store.container(id).is_some());
+        let wanted = |env: &EnvName| specs.contains_key(env) || store.of(env).is_some();
         let known = self.environments.len();
         self.environments.retain(|env, _| wanted(env));
-        self.not_ours.retain(|id| world.container(id).is_some());
+        self.not_ours.retain(|id| store.container(id).is_some());
         self.volumes.retain(|(env, _)| wanted(env));
         self.action_failures.retain(|subject, _| match subject {
             Subject::Service { environment, .. }
             | Subject::Network { environment }
             | Subject::Volume { environment, .. } => wanted(environment),
-            Subject::ExtraContainer { id } => world.container(id).is_some(),
-            Subject::ExtraNetwork { id } => world.network(id).is_some(),
+            Subject::ExtraContainer { id } => store.container(id).is_some(),
+            Subject::ExtraNetwork { id } => store.network(id).is_some(),
             Subject::Image { .. } => true,
         });
         self.environments.len() < known

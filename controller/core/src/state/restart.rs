@@ -40,11 +40,11 @@ pub enum RestartDecision {
 /// The verdict on the last of these deaths; `flips`: when its probe changed its mind lately.
 pub fn decide(
     policy: &RestartPolicy,
-    deaths: &[FailedRun],
+    failures: &[FailedRun],
     outages: &[Outage],
     flips: &[Timestamp],
 ) -> RestartDecision {
-    let Some(last) = deaths.last() else {
+    let Some(last) = failures.last() else {
         return RestartDecision::EngineRestart;
     };
     if engine_caused(last, outages) {
@@ -57,28 +57,29 @@ pub fn decide(
         return RestartDecision::Stay;
     }
     // What the engine did, and what it got over by itself, is no repetition.
-    let own = |death: &&FailedRun| death.recovered_at.is_none() && !engine_caused(death, outages);
-    let repetitions = diagnose::repetitions(deaths.iter().filter(own));
+    let own =
+        |failed_run: &&FailedRun| failed_run.recovered_at.is_none() && !engine_caused(failed_run, outages);
+    let repetitions = diagnose::repetitions(failures.iter().filter(own));
     if repetitions >= diagnose::HALT_AFTER {
         return RestartDecision::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
     let since = last.at - policy.window;
     // A run that was well for long enough forgives everything before it.
-    let forgiven = deaths
+    let forgiven = failures
         .iter()
-        .rposition(|death| was_well_for(death) >= policy.reset_after)
+        .rposition(|failed_run| was_well_for(failed_run) >= policy.reset_after)
         .unwrap_or(0);
     // Where health is asked for, time alone forgives nothing: a probe may take longer than the window to fail.
-    let asked_since = deaths
+    let asked_since = failures
         .iter()
-        .rposition(|death| death.healthy_for.is_none())
+        .rposition(|failed_run| failed_run.healthy_for.is_none())
         .unwrap_or(0);
-    let counted = deaths
+    let counted = failures
         .iter()
         .enumerate()
         .skip(forgiven)
-        .filter(|(at, death)| *at >= asked_since || death.at >= since)
-        .filter(|(_, death)| !engine_caused(death, outages))
+        .filter(|(at, failed_run)| *at >= asked_since || failed_run.at >= since)
+        .filter(|(_, failed_run)| !engine_caused(failed_run, outages))
         .count();
     let attempt = u32::try_from(counted).unwrap_or(u32::MAX);
     if attempt > policy.max_restarts {
@@ -96,19 +97,19 @@ pub fn decide(
 /// Whether after the last of these deaths nothing is done by itself any more.
 pub fn is_final(
     policy: &RestartPolicy,
-    deaths: &[FailedRun],
+    failures: &[FailedRun],
     outages: &[Outage],
     flips: &[Timestamp],
 ) -> bool {
-    match decide(policy, deaths, outages, flips) {
+    match decide(policy, failures, outages, flips) {
         RestartDecision::GaveUp(_) | RestartDecision::Halted(_) | RestartDecision::NotRunnable(_) => true,
         RestartDecision::At(..) | RestartDecision::EngineRestart | RestartDecision::Stay => false,
     }
 }
 
 /// How long a run was as it should be: healthy, or running where nothing else is asked.
-fn was_well_for(death: &FailedRun) -> Duration {
-    death.healthy_for.unwrap_or_else(|| death.ran_for())
+fn was_well_for(failed_run: &FailedRun) -> Duration {
+    failed_run.healthy_for.unwrap_or_else(|| failed_run.ran_for())
 }
 
 /// By how many changes of mind within ten minutes a probe is beyond what is normal.
@@ -119,8 +120,8 @@ pub fn flapping(flips: &[Timestamp], now: Timestamp) -> usize {
 }
 
 /// A death around a time without an engine is the engine's doing.
-pub fn engine_caused(death: &FailedRun, outages: &[Outage]) -> bool {
-    around_an_outage(death.at, outages)
+pub fn engine_caused(failed_run: &FailedRun, outages: &[Outage]) -> bool {
+    around_an_outage(failed_run.at, outages)
 }
 
 /// Whether something happened so close to a time without an engine that the engine did it.
@@ -157,7 +158,7 @@ mod tests {
         }
     }
 
-    fn deaths(at: &[i64]) -> Vec<FailedRun> {
+    fn failures(at: &[i64]) -> Vec<FailedRun> {
         let id = ContainerId::new("c1").unwrap();
         at.iter()
             .map(|at| FailedRun {
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn three_deaths_are_restarted_after_two_four_and_eight_seconds_and_the_fourth_is_not() {
-        let check = |at: &[i64]| decide(&policy(), &deaths(at), &[], &[]);
+        let check = |at: &[i64]| decide(&policy(), &failures(at), &[], &[]);
         assert_eq!(check(&[10_000]), RestartDecision::At(Timestamp(12_000), 1));
         assert_eq!(
             check(&[10_000, 20_000]),
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn deaths_older_than_the_window_do_not_count() {
-        let late = deaths(&[10_000, 20_000, 30_000, 400_000]);
+        let late = failures(&[10_000, 20_000, 30_000, 400_000]);
         assert_eq!(
             decide(&policy(), &late, &[], &[]),
             RestartDecision::At(Timestamp(402_000), 1)
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_long_healthy_run_forgives_what_was_before_it() {
-        let mut late = deaths(&[10_000, 20_000, 30_000, 130_000]);
+        let mut late = failures(&[10_000, 20_000, 30_000, 130_000]);
         late[3].started_at = Some(Timestamp(69_000));
         assert_eq!(
             decide(&policy(), &late, &[], &[]),
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_spent_budget_follows_its_mode() {
-        let spent = deaths(&[1_000, 2_000, 3_000, 4_000]);
+        let spent = failures(&[1_000, 2_000, 3_000, 4_000]);
         let with = |mode| decide(&RestartPolicy { mode, ..policy() }, &spent, &[], &[]);
         assert_eq!(
             with(SpentMode::SlowRetry),
@@ -230,7 +231,7 @@ mod tests {
         };
         for at in [85_000, 100_000, 105_000, 112_000] {
             assert_eq!(
-                decide(&policy(), &deaths(&[at]), &[outage], &[]),
+                decide(&policy(), &failures(&[at]), &[outage], &[]),
                 RestartDecision::EngineRestart,
                 "{at}"
             );
@@ -238,14 +239,14 @@ mod tests {
         for at in [84_999, 112_001] {
             assert!(
                 matches!(
-                    decide(&policy(), &deaths(&[at]), &[outage], &[]),
+                    decide(&policy(), &failures(&[at]), &[outage], &[]),
                     RestartDecision::At(_, 1)
                 ),
                 "{at}"
             );
         }
         // Three of the four were the engine's, so one of the budget is used.
-        let mixed = deaths(&[100_000, 101_000, 102_000, 150_000]);
+        let mixed = failures(&[100_000, 101_000, 102_000, 150_000]);
         assert_eq!(
             decide(&policy(), &mixed, &[outage], &[]),
             RestartDecision::At(Timestamp(152_000), 1)
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn what_cannot_be_run_is_not_tried_again() {
         for code in [126, 127] {
-            let mut dead = deaths(&[1_000]);
+            let mut dead = failures(&[1_000]);
             dead[0].exit_code = code;
             assert_eq!(
                 decide(&policy(), &dead, &[], &[]),
@@ -266,9 +267,9 @@ mod tests {
 
     #[test]
     fn the_same_failure_three_times_in_a_row_halts_before_the_budget_is_spent() {
-        let mut dead = deaths(&[1_000, 5_000, 11_000]);
-        for death in &mut dead {
-            death.evidence = Some(crate::outcome::Evidence {
+        let mut dead = failures(&[1_000, 5_000, 11_000]);
+        for failed_run in &mut dead {
+            failed_run.evidence = Some(crate::outcome::Evidence {
                 stderr: vec!["no such table".to_owned()],
                 ..crate::outcome::Evidence::default()
             });
@@ -283,11 +284,11 @@ mod tests {
     #[test]
     fn what_flaps_is_restarted_later_each_time() {
         let flips: Vec<_> = (0..5).map(|n| Timestamp(n * 1_000)).collect();
-        let check = |flips: &[Timestamp]| decide(&policy(), &deaths(&[10_000]), &[], flips);
+        let check = |flips: &[Timestamp]| decide(&policy(), &failures(&[10_000]), &[], flips);
         assert_eq!(check(&flips[..3]), RestartDecision::At(Timestamp(12_000), 1));
         assert_eq!(check(&flips[..4]), RestartDecision::At(Timestamp(14_000), 1));
         assert_eq!(check(&flips), RestartDecision::At(Timestamp(18_000), 1));
-        let long_ago = decide(&policy(), &deaths(&[1_000_000]), &[], &flips);
+        let long_ago = decide(&policy(), &failures(&[1_000_000]), &[], &flips);
         assert_eq!(long_ago, RestartDecision::At(Timestamp(1_002_000), 1));
     }
 }

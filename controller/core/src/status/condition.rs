@@ -61,7 +61,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
     let refusals: Vec<_> = rejected
         .diagnostics
         .iter()
-        .filter(|complaint| complaint.is_error())
+        .filter(|diagnostic| diagnostic.is_error())
         .collect();
     let reason = match rejected.code {
         Code::SpecConflict => "SpecConflict",
@@ -178,10 +178,14 @@ fn all_ready(services: &[ServiceStatus]) -> State {
 }
 
 fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
-    let unwell = || names(services.iter().filter(|row| !phase::is_good(row)));
+    let unhealthy = || names(services.iter().filter(|row| !phase::is_good(row)));
     match phase {
-        Phase::Failed => (Truth::True, "Failed", format!("gave up: {}", unwell())),
-        Phase::Degraded => (Truth::True, "NotAllReady", format!("not as it was: {}", unwell())),
+        Phase::Failed => (Truth::True, "Failed", format!("gave up: {}", unhealthy())),
+        Phase::Degraded => (
+            Truth::True,
+            "NotAllReady",
+            format!("not as it was: {}", unhealthy()),
+        ),
         Phase::Pending | Phase::Progressing | Phase::Ready | Phase::Held | Phase::Terminating => {
             let mut lost = services
                 .iter()

@@ -53,11 +53,12 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     if let Some(why) = input.safe {
         errors.push(Place::environment(input).finish(unwritable(input.state_dir, why), input.now));
     }
-    let unwell = |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
+    let unhealthy =
+        |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     errors.extend(
         services
             .iter()
-            .filter(unwell)
+            .filter(unhealthy)
             .filter_map(|row| row.last_error.clone()),
     );
     errors.extend(of_no_service(input));
@@ -86,11 +87,11 @@ pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn
 }
 
 fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
-    let remembered = place
+    let persisted = place
         .service
         .and_then(|name| input.state.services.iter().find(|(n, _)| n.as_str() == name));
     let nothing = ServiceHistory::default();
-    let memory = remembered.map_or(&nothing, |(_, memory)| memory);
+    let memory = persisted.map_or(&nothing, |(_, memory)| memory);
     let last = memory.failures.last();
     match on {
         WaitingOn::Retry { failure, until } => {
@@ -100,7 +101,7 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
         }
         WaitingOn::Failed { failure } => Some(place.finish(failed_action::of(failure, None), failure.at)),
         WaitingOn::GaveUp { restarts } => {
-            let at = last.map_or(input.now, |death| death.at);
+            let at = last.map_or(input.now, |failed_run| failed_run.at);
             Some(place.finish(
                 failed_run::exhausted(&FailureContext::of(input, place), *restarts, &memory.failures),
                 at,
@@ -113,7 +114,7 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
             of_last_death(input, place, memory)
         }
         WaitingOn::Halted { repetitions } => {
-            let at = last.map_or(input.now, |death| death.at);
+            let at = last.map_or(input.now, |failed_run| failed_run.at);
             Some(place.finish(
                 failed_run::halted(&FailureContext::of(input, place), *repetitions, &memory.failures),
                 at,

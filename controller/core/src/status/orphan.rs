@@ -18,9 +18,9 @@ pub fn orphans(plan: &Plan) -> Vec<Told> {
 }
 
 /// Everything of an environment that nobody desires: what is this controller's own goes with what dead ones left.
-pub fn leftovers(env: &EnvName, plan: &Plan, world: &Store) -> Vec<Told> {
+pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<Told> {
     let mut all = orphans(plan);
-    let Some(observed) = world.of(env) else {
+    let Some(observed) = store.of(env) else {
         return all;
     };
     let steps = plan

@@ -64,7 +64,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
 
 /// The error of a full disk tells how full it is, as far as that is known.
 pub(super) fn with_usage(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
-    let disk = input.preflight.map(|survey| &survey.host.disk);
+    let disk = input.preflight.map(|preflight| &preflight.host.disk);
     let (Code::DiskSpaceLow, Some(Observation::Known(disk)), Some(accepted)) =
         (error.code, disk, input.accepted)
     else {

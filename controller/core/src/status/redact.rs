@@ -85,8 +85,8 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
         hold.holder = hold.holder.as_deref().map(|holder| secrets.redacted(holder));
         hold.reason = secrets.redacted(&hold.reason);
     }
-    for complaint in &mut status.diagnostics {
-        *complaint = secrets.redacted_diagnostic(complaint.clone());
+    for diagnostic in &mut status.diagnostics {
+        *diagnostic = secrets.redacted_diagnostic(diagnostic.clone());
     }
 }
 

@@ -90,7 +90,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
 struct Shop {
     env: EnvName,
     accepted: Option<Accepted>,
-    complaints: Option<(Code, Vec<Diagnostic>)>,
+    diagnostics: Option<(Code, Vec<Diagnostic>)>,
     specs_gone: Option<String>,
     reachable: bool,
     reason: String,
@@ -101,9 +101,9 @@ struct Shop {
     refused: BTreeMap<HostPort, RefusedPort>,
     progress: BTreeMap<Subject, String>,
     previous: Option<EnvironmentStatus>,
-    orders: UserRequests,
-    circuits: BreakerRegistry,
-    survey: Option<PreflightSnapshot>,
+    requests: UserRequests,
+    breakers: BreakerRegistry,
+    preflight: Option<PreflightSnapshot>,
     links: crate::connectivity::CheckResults,
     away: Option<(u32, Timestamp)>,
     rival: Option<Vec<Diagnostic>>,
@@ -174,7 +174,7 @@ impl Shop {
                 accepted_at: NOW,
                 has_pending_edit: false,
             }),
-            complaints: None,
+            diagnostics: None,
             specs_gone: None,
             reachable: true,
             reason: String::new(),
@@ -185,9 +185,9 @@ impl Shop {
             refused: BTreeMap::new(),
             progress: BTreeMap::new(),
             previous: None,
-            orders: UserRequests::default(),
-            circuits: BreakerRegistry::default(),
-            survey: None,
+            requests: UserRequests::default(),
+            breakers: BreakerRegistry::default(),
+            preflight: None,
             links: crate::connectivity::CheckResults::default(),
             away: None,
             rival: None,
@@ -272,7 +272,7 @@ impl Shop {
     fn died(&mut self, service: &str, exit_code: i64, oom_killed: bool) {
         let container = ContainerId::new(format!("c-{service}-d1")).unwrap();
         let at = NOW + Duration::from_secs(7);
-        let death = FailedRun {
+        let failed_run = FailedRun {
             started_at: Some(NOW),
             exit_code,
             oom_killed,
@@ -280,20 +280,20 @@ impl Shop {
             ..FailedRun::of(container, at)
         };
         let memory: &mut ServiceHistory = self.memory.services.entry(name(service)).or_default();
-        memory.failures.push(death);
+        memory.failures.push(failed_run);
         memory.restarts += 1;
     }
 
     fn status(&self) -> EnvironmentStatus {
-        let rejected = self.complaints.as_ref().map(|(code, complaints)| Rejection {
+        let rejected = self.diagnostics.as_ref().map(|(code, diagnostics)| Rejection {
             spec_path: "environments/shop/e2e.yaml",
             code: *code,
-            diagnostics: complaints,
+            diagnostics,
         });
-        let rival = self.rival.as_ref().map(|complaints| Rejection {
+        let rival = self.rival.as_ref().map(|diagnostics| Rejection {
             spec_path: "environments/shop/other.e2e.yaml",
             code: Code::SpecConflict,
-            diagnostics: complaints,
+            diagnostics,
         });
         let status = environment(&StatusInput {
             env: &self.env,
@@ -301,8 +301,8 @@ impl Shop {
             rejected,
             rivals: rival.as_slice(),
             warnings: &[],
-            requests: &self.orders,
-            circuits: &self.circuits,
+            requests: &self.requests,
+            breakers: &self.breakers,
             can_roll_back: true,
             outages: &[],
             specs_gone: self.specs_gone.as_deref(),
@@ -324,7 +324,7 @@ impl Shop {
             state: &self.memory,
             refused: &self.refused,
             progress: &self.progress,
-            preflight: self.survey.as_ref(),
+            preflight: self.preflight.as_ref(),
             links: &self.links,
             disk_full: None,
             previous: self.previous.as_ref(),
@@ -498,7 +498,7 @@ fn a_refused_edit_keeps_the_last_good_revision_and_tells_every_complaint() {
         column: 9,
         length: 5,
     };
-    shop.complaints = Some((
+    shop.diagnostics = Some((
         Code::SpecInvalid,
         vec![
             Diagnostic::error("services[0].container.ports", "a port must be a number")
@@ -910,15 +910,15 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
     let said = "no swordfish for hunter-two in `shop-db`";
     let failure = Shop::failure("create-container", ActionError::Rejected(said.to_owned()));
     shop.waits("db", WaitingOn::Failed { failure });
-    let mut death = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
-    death.exit_code = 1;
-    death.evidence = Some(crate::outcome::Evidence {
+    let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
+    failed_run.exit_code = 1;
+    failed_run.evidence = Some(crate::outcome::Evidence {
         stderr: vec![said.to_owned()],
         missing: vec![said.to_owned()],
         ..crate::outcome::Evidence::default()
     });
     let web = shop.memory.services.entry(name("web")).or_default();
-    web.failures.push(death);
+    web.failures.push(failed_run);
     shop.waits("web", WaitingOn::GaveUp { restarts: 1 });
     let status = shop.status();
     let text = serde_json::to_string(&status).unwrap();
@@ -948,27 +948,27 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
 
 /// A look at an engine whose data root has this much room.
 fn looked(free: u64) -> PreflightSnapshot {
-    let mut survey = PreflightSnapshot {
+    let mut preflight = PreflightSnapshot {
         at: Some(NOW),
         ..PreflightSnapshot::default()
     };
-    survey.host.disk = Observation::Known(Disk {
+    preflight.host.disk = Observation::Known(Disk {
         path: "/var/lib/docker".to_owned(),
         free,
         total: 100_000_000_000,
         files_free: None,
         reclaimable: None,
     });
-    survey
+    preflight
 }
 
 #[test]
 fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
     let mut shop = Shop::new();
-    shop.survey = Some(looked(7));
+    shop.preflight = Some(looked(7));
     let policy = Policy::default();
     let wait = shop
-        .survey
+        .preflight
         .as_ref()
         .unwrap()
         .check_creation(&policy, true, None, NOW)
@@ -1002,7 +1002,7 @@ fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
 #[test]
 fn a_call_that_met_a_full_disk_tells_its_usage_too() {
     let mut shop = Shop::new();
-    shop.survey = Some(looked(7));
+    shop.preflight = Some(looked(7));
     let failure = Shop::failure(
         "create-container",
         ActionError::DiskFull("no space left on device".to_owned()),
@@ -1025,9 +1025,9 @@ fn a_call_that_met_a_full_disk_tells_its_usage_too() {
 #[test]
 fn a_look_that_nobody_wants_is_not_told() {
     let mut shop = Shop::ready();
-    shop.survey = Some(PreflightSnapshot::default());
+    shop.preflight = Some(PreflightSnapshot::default());
     assert_eq!(shop.status().preflight, None, "nobody has looked yet");
-    shop.survey = Some(looked(7));
+    shop.preflight = Some(looked(7));
     assert!(shop.status().preflight.is_some());
     shop.accepted.as_mut().unwrap().desired.preflight.enabled = false;
     assert_eq!(shop.status().preflight, None);
@@ -1045,7 +1045,7 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
             outages: &[],
             epoch: None,
         };
-        let aim = Target {
+        let target = Target {
             to: name("db"),
             host: "db".to_owned(),
             port: Some(5432),
@@ -1060,7 +1060,7 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
             again: Some(Duration::from_secs(20)),
             links: vec![LinkResult {
                 from: name("web"),
-                target: aim,
+                target,
                 result: Ok(seen),
             }],
             is_current: true,
@@ -1225,21 +1225,21 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
 #[test]
 fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
     let next = NOW + Duration::from_millis(30_200);
-    let mut world = Store::default();
-    world.apply(WatchEvent::Disconnected(
+    let mut store = Store::default();
+    store.apply(WatchEvent::Disconnected(
         NOW,
         "connection refused (os error 111)".to_owned(),
     ));
-    world.apply(WatchEvent::Retrying {
+    store.apply(WatchEvent::Retrying {
         tries: 12,
         next: Some(next),
     });
     let away = |code| {
         let mut shop = Shop::ready();
-        shop.circuits.observe(&world, NOW);
+        shop.breakers.observe(&store, NOW);
         shop.reachable = false;
-        shop.reason = world.unreachable_reason().to_owned();
-        shop.away = world.retry().and_then(|away| Some((away.attempts, away.next?)));
+        shop.reason = store.unreachable_reason().to_owned();
+        shop.away = store.retry().and_then(|away| Some((away.attempts, away.next?)));
         let status = shop.status();
         let error = status.errors.iter().find(|error| error.code == code).unwrap();
         let details = serde_json::Value::Object(error.details.clone());
@@ -1252,9 +1252,9 @@ fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
     };
     assert_eq!(away(Code::DockerUnavailable), Some(31));
     assert_eq!(away(Code::RetryExhausted), Some(31));
-    assert_eq!(world.lost_at(), Some(NOW));
-    world.apply(WatchEvent::Connected(NOW));
-    assert_eq!(world.lost_at(), None);
+    assert_eq!(store.lost_at(), Some(NOW));
+    store.apply(WatchEvent::Connected(NOW));
+    assert_eq!(store.lost_at(), None);
 }
 
 #[test]

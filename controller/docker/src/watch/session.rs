@@ -144,8 +144,8 @@ impl Session {
         known: &mut LastSeen,
         queue: &mut VecDeque<WatchEvent>,
     ) -> Result<(), SessionError> {
-        let grip = &self.shared.in_flight;
-        let held = |id: &ObjectId| matches!(id, ObjectId::Container(id) if grip.holds(id));
+        let in_flight = &self.shared.in_flight;
+        let held = |id: &ObjectId| matches!(id, ObjectId::Container(id) if in_flight.holds(id));
         while let Some(id) = self.dirty.next(PARALLEL_INSPECTS, held) {
             self.inspects.push(Box::pin(queries::inspect(
                 self.client.clone(),

@@ -33,12 +33,12 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
             ));
         }
         None if root.get("swagger").is_some() => {
-            let complaint = Diagnostic::error("", "this is Swagger 2.0, which is not read");
-            found.push(("/swagger".to_owned(), complaint.hint("convert it to OpenAPI 3")));
+            let diagnostic = Diagnostic::error("", "this is Swagger 2.0, which is not read");
+            found.push(("/swagger".to_owned(), diagnostic.hint("convert it to OpenAPI 3")));
         }
         None => {
-            let complaint = Diagnostic::error("", "this is no OpenAPI document: it has no `openapi`");
-            found.push((String::new(), complaint.hint("start it with `openapi: 3.1.0`")));
+            let diagnostic = Diagnostic::error("", "this is no OpenAPI document: it has no `openapi`");
+            found.push((String::new(), diagnostic.hint("start it with `openapi: 3.1.0`")));
         }
     }
     if !found.is_empty() {
@@ -54,8 +54,8 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
             .and_then(Value::as_str)
             .is_some_and(|version| version.starts_with("3.1")) =>
         {
-            let complaint = Diagnostic::warning("", "the document has no `paths` and answers nothing");
-            found.push((String::new(), complaint.hint("add `paths`")));
+            let diagnostic = Diagnostic::warning("", "the document has no `paths` and answers nothing");
+            found.push((String::new(), diagnostic.hint("add `paths`")));
         }
         _ => found.push((
             pointer_of_paths,
@@ -64,7 +64,7 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
     }
     references(root, "", root, &mut found);
     // What leads nowhere is said once, not again for all that is missing there.
-    if found.iter().all(|(_, complaint)| !complaint.is_error())
+    if found.iter().all(|(_, diagnostic)| !diagnostic.is_error())
         && let Some(paths) = Cursor::root(root).get("paths")
     {
         for (path, item) in paths.entries().filter(|(path, _)| !path.starts_with("x-")) {
@@ -226,10 +226,10 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
             continue;
         };
         if let Some(circle) = search.circle(&pointer) {
-            let complaint = Diagnostic::error("", "this schema leads to itself without end");
+            let diagnostic = Diagnostic::error("", "this schema leads to itself without end");
             found.push((
                 circle,
-                complaint.hint("let it lead to itself through a property or an item"),
+                diagnostic.hint("let it lead to itself through a property or an item"),
             ));
             continue;
         }

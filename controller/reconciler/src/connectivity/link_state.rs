@@ -19,17 +19,17 @@ pub(crate) enum LinkState {
 }
 
 /// Of this environment, by an outlook.
-pub(crate) fn link_state(outlook: &Snapshot, env: &EnvName) -> LinkState {
-    let wanted = outlook
+pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
+    let wanted = snapshot
         .desired
         .get(env)
         .is_some_and(|accepted| accepted.desired.verify_links);
-    let Some(seen) = ingredients(outlook, env).filter(|_| wanted && outlook.links.helpers) else {
+    let Some(seen) = ingredients(snapshot, env).filter(|_| wanted && snapshot.links.helpers) else {
         return LinkState::Fine;
     };
     // Since when the engine is back tells one look from another, and nothing of how things stand.
     let scene = seen.scene(None);
-    let look = outlook.links.checks.get(env).filter(|look| look.is_current);
+    let look = snapshot.links.checks.get(env).filter(|look| look.is_current);
     match look {
         Some(look) => connectivity::errors(look, &scene)
             .into_iter()

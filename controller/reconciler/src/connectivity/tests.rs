@@ -73,7 +73,7 @@ fn container(service: &str, started_at: i64, on: bool) -> Container {
 }
 
 /// `web` depends on `db`, both are up.
-fn outlook(db_started_at: i64, db_is_on: bool) -> Snapshot {
+fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
     let reading = AdmissionInput {
         path: Path::new("/specs/e2e.yaml"),
         name: "e2e.yaml",
@@ -91,10 +91,10 @@ fn outlook(db_started_at: i64, db_is_on: bool) -> Snapshot {
         SpecAdmitter::default().admit(&reading),
         Timestamp(1),
     );
-    let mut world = Store::default();
-    world.apply(WatchEvent::Connected(Timestamp(1)));
-    world.apply(WatchEvent::Init);
-    world.apply(WatchEvent::Apply(Object::Network(Arc::new(Network {
+    let mut store = Store::default();
+    store.apply(WatchEvent::Connected(Timestamp(1)));
+    store.apply(WatchEvent::Init);
+    store.apply(WatchEvent::Apply(Object::Network(Arc::new(Network {
         id: NetworkId::new("n").unwrap(),
         name: "net".to_owned(),
         labels: named(&[(MANAGED, "true"), (ENVIRONMENT, "shop")]),
@@ -104,9 +104,9 @@ fn outlook(db_started_at: i64, db_is_on: bool) -> Snapshot {
         container("db", db_started_at, db_is_on),
         container("web", 1, true),
     ] {
-        world.apply(WatchEvent::Apply(Object::Container(Arc::new(one))));
+        store.apply(WatchEvent::Apply(Object::Container(Arc::new(one))));
     }
-    world.apply(WatchEvent::InitDone);
+    store.apply(WatchEvent::InitDone);
     let hash = Hash::new("ab").unwrap();
     let plan = Plan {
         hashes: ["db", "web"]
@@ -119,18 +119,18 @@ fn outlook(db_started_at: i64, db_is_on: bool) -> Snapshot {
         run: "R".into(),
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let mut outlook = Snapshot::blank(site, PlannerState::default(), Timestamp(1));
-    outlook.mode = Mode::Full;
-    outlook.desired = Arc::new(book.environments);
-    outlook.store = Arc::new(world);
-    outlook.plans = Arc::new([(EnvName::new("shop").unwrap(), Arc::new(plan))].into());
-    outlook
+    let mut snapshot = Snapshot::blank(site, PlannerState::default(), Timestamp(1));
+    snapshot.mode = Mode::Full;
+    snapshot.desired = Arc::new(book.environments);
+    snapshot.store = Arc::new(store);
+    snapshot.plans = Arc::new([(EnvName::new("shop").unwrap(), Arc::new(plan))].into());
+    snapshot
 }
 
 struct Stage {
     clock: Clock,
     backend: Arc<FakeBackend>,
-    outlooks: watch::Sender<Arc<Snapshot>>,
+    snapshots: watch::Sender<Arc<Snapshot>>,
     told: watch::Receiver<Arc<CheckResults>>,
 }
 
@@ -171,7 +171,7 @@ fn refused() -> TargetResult {
 async fn play(first: Snapshot, helpers: bool, story: impl AsyncFnOnce(&mut Stage)) {
     let clock = Clock::virtual_from(START);
     let backend = Arc::new(FakeBackend::empty());
-    let (outlooks, seen) = watch::channel(Arc::new(first));
+    let (snapshots, seen) = watch::channel(Arc::new(first));
     let book = CheckResults {
         helpers,
         ..CheckResults::default()
@@ -182,7 +182,7 @@ async fn play(first: Snapshot, helpers: bool, story: impl AsyncFnOnce(&mut Stage
     let mut stage = Stage {
         clock,
         backend,
-        outlooks,
+        snapshots,
         told,
     };
     let story = async {
@@ -194,17 +194,17 @@ async fn play(first: Snapshot, helpers: bool, story: impl AsyncFnOnce(&mut Stage
 
 #[tokio::test(start_paused = true)]
 async fn once_everybody_is_up_it_is_looked_once_and_again_when_somebody_runs_anew() {
-    play(outlook(1, false), true, async |stage| {
+    play(snapshot(1, false), true, async |stage| {
         stage.hour().await;
         assert_eq!(stage.looks(), 0, "somebody is not on the network");
-        stage.outlooks.send_replace(Arc::new(outlook(1, true)));
+        stage.snapshots.send_replace(Arc::new(snapshot(1, true)));
         let (look, _) = stage.look(ConnectivityCheck::is_good).await;
         assert_eq!(look.links.len(), 1);
         stage.hour().await;
         assert_eq!(stage.looks(), 1, "what works is not looked at again");
-        stage.outlooks.send_replace(Arc::new(outlook(2, false)));
+        stage.snapshots.send_replace(Arc::new(snapshot(2, false)));
         stage.look(|look| !look.is_current).await;
-        stage.outlooks.send_replace(Arc::new(outlook(2, true)));
+        stage.snapshots.send_replace(Arc::new(snapshot(2, true)));
         stage.look(|look| look.is_current).await;
         assert_eq!(stage.looks(), 2);
     })
@@ -213,7 +213,7 @@ async fn once_everybody_is_up_it_is_looked_once_and_again_when_somebody_runs_ane
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_work_is_told_when_a_second_look_shows_it_too_and_looked_at_until_it_does() {
-    play(outlook(1, true), true, async |stage| {
+    play(snapshot(1, true), true, async |stage| {
         stage.shows(Ok(refused()));
         let (bad, took) = stage.look(|_| true).await;
         assert!(
@@ -243,7 +243,7 @@ async fn what_does_not_work_is_told_when_a_second_look_shows_it_too_and_looked_a
 
 #[tokio::test(start_paused = true)]
 async fn what_could_not_be_looked_at_is_no_failure_of_the_network() {
-    play(outlook(1, true), true, async |stage| {
+    play(snapshot(1, true), true, async |stage| {
         stage.shows(Err(ActionError::Gone));
         let (look, _) = stage.look(|_| true).await;
         assert!(!look.is_good() && look.links[0].error().is_none(), "{look:?}");
@@ -253,17 +253,17 @@ async fn what_could_not_be_looked_at_is_no_failure_of_the_network() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_looks_without_helpers_and_while_nothing_may_be_made() {
-    play(outlook(1, true), false, async |stage| {
+    play(snapshot(1, true), false, async |stage| {
         stage.hour().await;
         assert_eq!(stage.looks(), 0, "no helpers");
     })
     .await;
-    let mut safe = outlook(1, true);
+    let mut safe = snapshot(1, true);
     safe.mode = Mode::Safe;
     play(safe, true, async |stage| {
         stage.hour().await;
         assert_eq!(stage.looks(), 0, "mode Safe");
-        stage.outlooks.send_replace(Arc::new(outlook(1, true)));
+        stage.snapshots.send_replace(Arc::new(snapshot(1, true)));
         stage.look(ConnectivityCheck::is_good).await;
     })
     .await;

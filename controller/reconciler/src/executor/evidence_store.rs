@@ -116,8 +116,8 @@ impl EvidenceStore {
                 Err(error) => found.missing.push(format!("files: {error}")),
             }
         }
-        found.stdout = remembered(&found.stdout);
-        found.stderr = remembered(&found.stderr);
+        found.stdout = persisted(&found.stdout);
+        found.stderr = persisted(&found.stderr);
         found
     }
 
@@ -268,7 +268,7 @@ fn set_aside(folder: &Path, facts: &EvidenceFacts) -> io::Result<()> {
 }
 
 /// The engine's time in front of each line is for the files.
-fn remembered(lines: &[String]) -> Vec<String> {
+fn persisted(lines: &[String]) -> Vec<String> {
     let from = lines.len().saturating_sub(REMEMBERED);
     let bare = |line: &String| {
         let text = match stamped(line) {

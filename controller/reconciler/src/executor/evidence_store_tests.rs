@@ -124,7 +124,7 @@ fn what_is_there_is_whole_and_private() {
 fn the_memory_keeps_the_last_lines_without_their_times() {
     let stamp = "2026-11-21T10:00:00.123456789Z";
     let lines: Vec<String> = (0..200).map(|n| format!("{stamp} line {n}")).collect();
-    let kept = remembered(&lines);
+    let kept = persisted(&lines);
     assert_eq!((kept.len(), kept[99].as_str()), (100, "line 199"));
     let odd = [
         format!("{stamp} "),
@@ -132,7 +132,7 @@ fn the_memory_keeps_the_last_lines_without_their_times() {
         "no stamp".to_owned(),
         "é".repeat(2_000),
     ];
-    let kept = remembered(&odd);
+    let kept = persisted(&odd);
     assert_eq!(&kept[..3], ["", "", "no stamp"]);
     assert_eq!(kept[3].len(), 2_048);
 }

@@ -12,7 +12,7 @@ use crate::journal::handle;
 /// What has to live as long as the hands: the folder, and the one who writes the journal.
 type Around = (tempfile::TempDir, TaskSet<(), ()>);
 
-fn hands(answers: &[(&'static str, FakeReply)]) -> (Executor<FakeBackend>, Arc<FakeBackend>, Around) {
+fn executor(answers: &[(&'static str, FakeReply)]) -> (Executor<FakeBackend>, Arc<FakeBackend>, Around) {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
@@ -20,18 +20,11 @@ fn hands(answers: &[(&'static str, FakeReply)]) -> (Executor<FakeBackend>, Arc<F
     let fake = Arc::new(fake);
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::LIMIT);
-    let mut crew = TaskSet::default();
-    crew.start((), writer.run());
-    let openings = watch::channel(BreakerEpochs::default()).1;
-    let hands = Executor::new(
-        fake.clone(),
-        openings,
-        Deadlines::default(),
-        state,
-        journal,
-        clock,
-    );
-    (hands, fake, (dir, crew))
+    let mut tasks = TaskSet::default();
+    tasks.start((), writer.run());
+    let epochs = watch::channel(BreakerEpochs::default()).1;
+    let executor = Executor::new(fake.clone(), epochs, Deadlines::default(), state, journal, clock);
+    (executor, fake, (dir, tasks))
 }
 
 fn shop() -> EnvName {
@@ -79,10 +72,10 @@ async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome()
             30,
         ),
     ] {
-        let (mut hands, _, _dir) = hands(&[(act.verb(), FakeReply::Never)]);
+        let (mut executor, _, _dir) = executor(&[(act.verb(), FakeReply::Never)]);
         let verb = act.verb();
-        hands.submit(&shop(), step(act));
-        let finished = hands.next_result().await;
+        executor.submit(&shop(), step(act));
+        let finished = executor.next_result().await;
         let text = format!("{verb} did not answer within {seconds} s");
         assert_eq!(finished.outcome, Err(ActionError::TimedOut(text)));
         assert_eq!(finished.took.as_secs(), seconds);
@@ -91,31 +84,32 @@ async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome()
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_call_is_an_unknown_outcome() {
-    let (mut hands, _, _dir) = hands(&[("start-container", FakeReply::Panic)]);
-    hands.submit(&shop(), step(Action::StartContainer { id: id("a") }));
-    let finished = hands.next_result().await;
+    let (mut executor, _, _dir) = executor(&[("start-container", FakeReply::Panic)]);
+    executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
+    let finished = executor.next_result().await;
     assert_eq!(
         finished.outcome,
         Err(ActionError::Unknown(
             "start-container panicked: no way".to_owned()
         ))
     );
-    assert_eq!(hands.in_flight(), 0);
+    assert_eq!(executor.in_flight(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn four_mutations_at_once_and_a_pull_beside_them() {
     let second = FakeReply::After(Duration::from_secs(1));
-    let (mut hands, fake, _dir) = hands(&[("start-container", second), ("pull-image", FakeReply::Never)]);
-    let mut board = hands.progress();
-    hands.submit(
+    let (mut executor, fake, _dir) =
+        executor(&[("start-container", second), ("pull-image", FakeReply::Never)]);
+    let mut board = executor.progress();
+    executor.submit(
         &shop(),
         step(Action::PullImage {
             reference: "nginx:1".to_owned(),
         }),
     );
     for n in 0..10 {
-        hands.submit(
+        executor.submit(
             &shop(),
             step(Action::StartContainer {
                 id: id(&n.to_string()),
@@ -124,7 +118,7 @@ async fn four_mutations_at_once_and_a_pull_beside_them() {
     }
     let mut longest = Duration::ZERO;
     for _ in 0..10 {
-        let finished = hands.next_result().await;
+        let finished = executor.next_result().await;
         assert_eq!(finished.outcome, Ok(Done::Ok));
         longest = longest.max(finished.took);
     }
@@ -134,8 +128,8 @@ async fn four_mutations_at_once_and_a_pull_beside_them() {
         key: "nginx:1".to_owned(),
     };
     assert_eq!(board.read(), ProgressMap::from([(image, "begun".to_owned())]));
-    hands.abort_long_running();
-    let finished = hands.next_result().await;
+    executor.abort_long_running();
+    let finished = executor.next_result().await;
     assert_eq!(
         finished.outcome,
         Err(ActionError::Unknown("pull-image was abandoned".to_owned()))
@@ -145,14 +139,14 @@ async fn four_mutations_at_once_and_a_pull_beside_them() {
 
 #[tokio::test]
 async fn what_a_pull_said_is_kept() {
-    let (mut hands, _, dir) = hands(&[]);
-    hands.submit(
+    let (mut executor, _, dir) = executor(&[]);
+    executor.submit(
         &shop(),
         step(Action::PullImage {
             reference: "r.io/nginx:1".to_owned(),
         }),
     );
-    assert_eq!(hands.next_result().await.outcome, Ok(Done::Ok));
+    assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
     let log = StateDir::at(dir.0.path().join("state")).build_log("r.io/nginx:1");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "begun\nended\n");
 }
@@ -164,41 +158,34 @@ async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_ca
     let mut fake = FakeBackend::empty();
     fake.answers = [("start-container", FakeReply::After(Duration::from_secs(1)))].into();
     let fake = Arc::new(fake);
-    let (open, openings) = watch::channel(BreakerEpochs::default());
+    let (open, epochs) = watch::channel(BreakerEpochs::default());
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::LIMIT);
-    let mut crew = TaskSet::default();
-    crew.start((), writer.run());
-    let mut hands = Executor::new(
-        fake.clone(),
-        openings,
-        Deadlines::default(),
-        state,
-        journal,
-        clock,
-    );
+    let mut tasks = TaskSet::default();
+    tasks.start((), writer.run());
+    let mut executor = Executor::new(fake.clone(), epochs, Deadlines::default(), state, journal, clock);
     for number in 0..10 {
         let id = id(&format!("c{number}"));
-        hands.submit(&shop(), step(Action::StartContainer { id }));
+        executor.submit(&shop(), step(Action::StartContainer { id }));
     }
-    let first = hands.next_result().await;
+    let first = executor.next_result().await;
     assert_eq!(first.outcome, Ok(Done::Ok));
-    let mut circuits = argus_core::state::BreakerRegistry::default();
+    let mut breakers = argus_core::state::BreakerRegistry::default();
     let refused = Err(ActionError::Unreachable("refused".to_owned()));
     for _ in 0..5 {
-        circuits.on_result(&shop(), &first.step.subject, &refused, clock.now());
+        breakers.on_result(&shop(), &first.step.subject, &refused, clock.now());
     }
-    open.send_replace(BreakerEpochs::of(&circuits, [shop()].iter()));
+    open.send_replace(BreakerEpochs::of(&breakers, [shop()].iter()));
     let mut turned_back = 0;
     for _ in 0..9 {
-        let finished = hands.next_result().await;
+        let finished = executor.next_result().await;
         turned_back += usize::from(finished.outcome == Err(ActionError::CircuitOpen));
     }
     // Four permits: four have ended, four may be on their way, the rest was waiting.
     assert!((2..=6).contains(&turned_back), "{turned_back} of 9");
-    hands.submit(&shop(), step(Action::StartContainer { id: id("probe") }));
+    executor.submit(&shop(), step(Action::StartContainer { id: id("probe") }));
     assert_eq!(
-        hands.next_result().await.outcome,
+        executor.next_result().await.outcome,
         Ok(Done::Ok),
         "decided on since"
     );
@@ -206,8 +193,8 @@ async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_ca
 
 #[tokio::test(start_paused = true)]
 async fn evidence_that_did_not_come_is_on_disk_as_missing() {
-    let (mut hands, _, dir) = hands(&[("collect-evidence", FakeReply::Never)]);
-    hands.submit(
+    let (mut executor, _, dir) = executor(&[("collect-evidence", FakeReply::Never)]);
+    executor.submit(
         &shop(),
         Step {
             subject: Subject::Service {
@@ -225,7 +212,7 @@ async fn evidence_that_did_not_come_is_on_disk_as_missing() {
             cause: Cause::Failed,
         },
     );
-    let finished = hands.next_result().await;
+    let finished = executor.next_result().await;
     assert!(
         matches!(finished.outcome, Err(ActionError::TimedOut(_))),
         "{finished:?}"
@@ -239,26 +226,26 @@ async fn evidence_that_did_not_come_is_on_disk_as_missing() {
 
 #[tokio::test]
 async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
-    let (mut hands, fake, (dir, _crew)) = hands(&[("stop-container", FakeReply::Never)]);
+    let (mut executor, fake, (dir, _crew)) = executor(&[("stop-container", FakeReply::Never)]);
     let state = StateDir::at(dir.path().join("state"));
     let lines = || std::fs::read_to_string(state.journal()).unwrap_or_default();
-    hands.submit(&shop(), step(Action::StartContainer { id: id("a") }));
-    assert_eq!(hands.next_result().await.outcome, Ok(Done::Ok));
+    executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
+    assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
     assert_eq!(fake.most.load(Ordering::SeqCst), 1);
     assert!(lines().starts_with("{\"v\":1,\"seq\":1,") && lines().contains("\"kind\":\"intent\""));
     // Somebody puts a folder where the journal was: it can neither be written nor made anew.
     std::fs::remove_file(state.journal()).unwrap();
     std::fs::create_dir(state.journal()).unwrap();
     for (round, name) in ["b", "c"].into_iter().enumerate() {
-        hands.submit(&shop(), step(Action::StartContainer { id: id(name) }));
-        let outcome = hands.next_result().await.outcome;
+        executor.submit(&shop(), step(Action::StartContainer { id: id(name) }));
+        let outcome = executor.next_result().await.outcome;
         assert!(
             matches!(outcome, Err(ActionError::JournalUnwritable(_))),
             "{round}: {outcome:?}"
         );
     }
     // Not even what changes nothing: it writes to the same disk.
-    hands.submit(
+    executor.submit(
         &shop(),
         Step {
             subject: Subject::ExtraContainer { id: id("d") },
@@ -274,25 +261,25 @@ async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
         },
     );
     assert!(matches!(
-        hands.next_result().await.outcome,
+        executor.next_result().await.outcome,
         Err(ActionError::JournalUnwritable(_))
     ));
     assert_eq!(fake.acts.load(Ordering::SeqCst), 1, "nothing else was begun");
     // Writable again is not enough, a person has to say so.
     std::fs::remove_dir(state.journal()).unwrap();
-    hands.submit(&shop(), step(Action::StartContainer { id: id("b") }));
-    let outcome = hands.next_result().await.outcome;
+    executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
+    let outcome = executor.next_result().await.outcome;
     assert!(
         matches!(outcome, Err(ActionError::JournalUnwritable(_))),
         "{outcome:?}"
     );
-    hands.journal.resume().await.unwrap();
-    hands.submit(&shop(), step(Action::StartContainer { id: id("b") }));
-    assert_eq!(hands.next_result().await.outcome, Ok(Done::Ok));
+    executor.journal.resume().await.unwrap();
+    executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
+    assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
     assert_eq!(fake.acts.load(Ordering::SeqCst), 2);
     assert!(lines().contains("\"note\":\"resumed\""), "{}", lines());
     assert!(
-        hands.journal.resume().await.is_err(),
+        executor.journal.resume().await.is_err(),
         "there is nothing to resume"
     );
 }

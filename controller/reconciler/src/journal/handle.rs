@@ -41,7 +41,7 @@ pub struct JournalHealth {
 /// The way to the journal; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    orders: mpsc::Sender<WriteRequest>,
+    requests: mpsc::Sender<WriteRequest>,
     health: watch::Receiver<JournalHealth>,
     tally: Tally,
     feed: Feed,
@@ -51,7 +51,7 @@ pub struct Journal {
 /// The one task that writes.
 #[derive(Debug)]
 pub struct WriterTask {
-    orders: mpsc::Receiver<WriteRequest>,
+    requests: mpsc::Receiver<WriteRequest>,
     desk: JournalWriter,
     health: watch::Receiver<JournalHealth>,
     closing: CancellationToken,
@@ -90,7 +90,7 @@ pub fn open(
     }
     let (health, seen) = watch::channel(JournalHealth::default());
     // Bounded: an intent waits for room, everything else is dropped and counted where there is none.
-    let (sender, orders) = mpsc::channel(WAITING);
+    let (sender, requests) = mpsc::channel(WAITING);
     let feed = Feed::new(path.to_path_buf(), past.next.saturating_sub(1));
     let tally = Tally::default();
     let desk = JournalWriter::new(
@@ -103,14 +103,14 @@ pub fn open(
         tally.clone(),
     );
     let journal = Journal {
-        orders: sender,
+        requests: sender,
         health: seen.clone(),
         tally,
         feed,
         clock,
     };
     let writer = WriterTask {
-        orders,
+        requests,
         desk,
         health: seen,
         closing: CancellationToken::new(),
@@ -150,7 +150,7 @@ impl Journal {
             reply,
         };
         let closed = || ActionError::JournalUnwritable("it is closed".to_owned());
-        self.orders.send(order).await.map_err(|_| closed())?;
+        self.requests.send(order).await.map_err(|_| closed())?;
         let seq = answer
             .await
             .map_err(|_| closed())?
@@ -190,7 +190,7 @@ impl Journal {
         let (reply, answer) = oneshot::channel();
         let at = self.clock.now();
         let closed = || "the journal is closed".to_owned();
-        let sent = self.orders.send(WriteRequest::Resume { at, reply }).await;
+        let sent = self.requests.send(WriteRequest::Resume { at, reply }).await;
         sent.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
@@ -204,7 +204,7 @@ impl Journal {
     }
 
     fn order(&self, order: WriteRequest) {
-        if self.orders.try_send(order).is_err() {
+        if self.requests.try_send(order).is_err() {
             // A result that is missing is looked up by the next controller.
             self.tally.journal_dropped.inc();
         }
@@ -256,7 +256,7 @@ impl WriterTask {
     /// Writes until it is closed.
     pub async fn run(self) {
         let Self {
-            mut orders,
+            mut requests,
             mut desk,
             health,
             closing,
@@ -268,7 +268,7 @@ impl WriterTask {
             again = unwritable.then(|| again.unwrap_or_else(|| clock.now() + AGAIN));
             let first = tokio::select! {
                 biased;
-                first = orders.recv() => first,
+                first = requests.recv() => first,
                 () = closing.cancelled() => None,
                 () = clock.sleep_until(again) => {
                     again = None;
@@ -279,7 +279,7 @@ impl WriterTask {
             let Some(first) = first else { break };
             let mut batch = vec![first];
             while batch.len() < BATCH
-                && let Ok(next) = orders.try_recv()
+                && let Ok(next) = requests.try_recv()
             {
                 batch.push(next);
             }

@@ -64,11 +64,11 @@ impl EventRecorder {
     }
 
     /// What must not be done as things stand.
-    pub(crate) fn restrictions(&self, outlook: &RecoveryInputs<'_>) -> Restrictions {
+    pub(crate) fn restrictions(&self, snapshot: &RecoveryInputs<'_>) -> Restrictions {
         let safe = self.journal.health().borrow().safe.clone();
-        let doubted = if outlook.specs.is_incomplete() {
-            let known = |env: &&EnvName| !outlook.specs.environments.contains_key(*env);
-            let seen = outlook.world.environments().keys();
+        let doubted = if snapshot.specs.is_incomplete() {
+            let known = |env: &&EnvName| !snapshot.specs.environments.contains_key(*env);
+            let seen = snapshot.store.environments().keys();
             seen.filter(known).cloned().collect()
         } else {
             std::collections::BTreeSet::new()
@@ -81,14 +81,15 @@ impl EventRecorder {
 
     /// Settles what the last run left, as soon as everything was looked at and the journal takes it.
     pub(crate) fn recover(&mut self, seen: &RecoveryInputs<'_>) {
-        let ready = seen.specs.scanned && seen.world.synced();
+        let ready = seen.specs.scanned && seen.store.synced();
         if !ready || self.journal.health().borrow().safe.is_some() {
             return;
         }
         let Some(recovery) = self.recovery.take() else {
             return;
         };
-        let (incident, notes) = recovery.conclude(seen.world, seen.desired, seen.memory, seen.site, seen.now);
+        let (incident, notes) =
+            recovery.conclude(seen.store, seen.desired, seen.memory, seen.identity, seen.now);
         for note in notes {
             self.journal.record_event(note);
         }
@@ -115,8 +116,8 @@ impl EventRecorder {
     }
 
     /// Says when the mode changed.
-    pub(crate) fn mode(&mut self, outlook: &Snapshot) {
-        let (now, why) = (outlook.mode, outlook.mode_reason());
+    pub(crate) fn mode(&mut self, snapshot: &Snapshot) {
+        let (now, why) = (snapshot.mode, snapshot.mode_reason());
         if self.mode == Some(now) {
             return;
         }
@@ -138,9 +139,9 @@ impl EventRecorder {
 /// What a turn looks at.
 pub(crate) struct RecoveryInputs<'a> {
     pub(crate) specs: &'a crate::specs::SpecRegistry,
-    pub(crate) world: &'a argus_core::observed::Store,
+    pub(crate) store: &'a argus_core::observed::Store,
     pub(crate) desired: &'a crate::overrides::DesiredState,
     pub(crate) memory: &'a argus_core::state::PlannerState,
-    pub(crate) site: &'a argus_core::reconcile::ControllerIdentity,
+    pub(crate) identity: &'a argus_core::reconcile::ControllerIdentity,
     pub(crate) now: Timestamp,
 }

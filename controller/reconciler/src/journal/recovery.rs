@@ -43,16 +43,16 @@ impl Recovery {
     /// Settles every open intent by a world that is listed completely: the incident, and notes for the journal.
     pub(crate) fn conclude(
         &self,
-        world: &Store,
+        store: &Store,
         desires: &DesiredState,
         memory: &PlannerState,
-        site: &ControllerIdentity,
+        identity: &ControllerIdentity,
         now: Timestamp,
     ) -> (Incident, Vec<Event>) {
         let mut notes = Vec::new();
         let mut open_intents = Vec::new();
         for (seq, open) in &self.past.open {
-            let (settled, how) = resolve_intent(&open.intent, open.time(), world);
+            let (settled, how) = resolve_intent(&open.intent, open.time(), store);
             notes.push(Event::IntentResolved {
                 of: *seq,
                 resolution: settled,
@@ -75,13 +75,13 @@ impl Recovery {
             schema_version: INCIDENT_VERSION,
             id: identity::fresh(now),
             at: now.to_string(),
-            controller: site.controller.clone(),
-            run: site.run.clone(),
+            controller: identity.controller.clone(),
+            run: identity.run.clone(),
             clean: self.clean,
             died,
             last_seen: last_heard,
             open_intents,
-            adopted: adopted(world, desires, site),
+            adopted: adopted(store, desires, identity),
             restarts: restarts(memory),
             set_aside: self.asides.iter().map(set_aside).collect(),
             journal: JournalSummary {
@@ -103,10 +103,10 @@ fn word(settled: IntentResolution) -> &'static str {
     }
 }
 
-fn adopted(world: &Store, desires: &DesiredState, site: &ControllerIdentity) -> Vec<Adopted> {
-    let containers = world
+fn adopted(store: &Store, desires: &DesiredState, identity: &ControllerIdentity) -> Vec<Adopted> {
+    let containers = store
         .containers()
-        .filter(|it| it.is_made_by(&site.controller))
+        .filter(|it| it.is_made_by(&identity.controller))
         .filter_map(|it| {
             let owner = it.owner()?;
             let service = owner.service?;

@@ -46,8 +46,8 @@ impl Startup {
             identity::read_or_make(&state.identity(), specs, past.controller.as_deref(), now);
         asides.extend(spoilt);
         let marked = marker(state, now, &mut asides);
-        let remembered = persisted::read(&state.state_json(), now);
-        asides.extend(remembered.quarantined);
+        let persisted = persisted::read(&state.state_json(), now);
+        asides.extend(persisted.quarantined);
         let kept = persisted::read(&state.specs_json(), now);
         asides.extend(kept.quarantined);
         let ran = !past.is_fresh() || state.controller_json().exists();
@@ -59,7 +59,7 @@ impl Startup {
         writer.blocked_by(stuck);
         Self {
             controller,
-            persisted: remembered.value.unwrap_or_default(),
+            persisted: persisted.value.unwrap_or_default(),
             // What was lost may have held something that its file does not say any more.
             starting_point: kept.value.unwrap_or(StartingPoint {
                 incomplete: true,

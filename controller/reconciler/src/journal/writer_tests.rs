@@ -49,7 +49,7 @@ impl Place {
             action: ActionRecord::default(),
             cause: "it is missing".to_owned(),
         };
-        let (orders, answers): (Vec<_>, Vec<_>) = (0..number)
+        let (requests, answers): (Vec<_>, Vec<_>) = (0..number)
             .map(|_| {
                 let (reply, answer) = oneshot::channel();
                 let intent = Box::new(intent.clone());
@@ -63,7 +63,7 @@ impl Place {
                 )
             })
             .unzip();
-        self.desk.carry_out(orders);
+        self.desk.carry_out(requests);
         answers
             .into_iter()
             .map(|mut answer| answer.try_recv().unwrap())

@@ -26,7 +26,7 @@ impl Overrides {
                 continue;
             }
             let held = accepted.desired.hold || self.requests.environment_hold(env, facts.now).is_some();
-            if held || !facts.world.synced() {
+            if held || !facts.store.synced() {
                 self.attempted.remove(env);
                 continue;
             }
@@ -57,7 +57,7 @@ impl Overrides {
 /// It became ready, and nothing that it requires has failed since and not come back.
 fn is_ready(desired: &Desired, facts: OverrideInputs<'_>) -> bool {
     facts.memory.environments.get(&desired.env).is_some_and(|kept| {
-        let failing = |death: &FailedRun| !death.followed_by_run;
+        let failing = |failed_run: &FailedRun| !failed_run.followed_by_run;
         let required = |name: &ServiceName| {
             let service = desired.services.get(name);
             service.is_none_or(|service| service.criticality.is_required(true))

@@ -12,8 +12,8 @@ use argus_core::time::Timestamp;
 const PROVEN: Duration = Duration::from_secs(10);
 
 /// From when on all that runs has run for long enough to be called good: what is ready for a moment may end in the next.
-pub(super) fn proven_at(env: &EnvName, world: &Store) -> Timestamp {
-    let containers = world
+pub(super) fn proven_at(env: &EnvName, store: &Store) -> Timestamp {
+    let containers = store
         .of(env)
         .into_iter()
         .flat_map(|seen| seen.containers.values());
@@ -22,9 +22,9 @@ pub(super) fn proven_at(env: &EnvName, world: &Store) -> Timestamp {
 }
 
 /// What it runs now, whatever its tags and build contexts become.
-pub(super) fn pinned(accepted: &Accepted, world: &Store) -> Accepted {
+pub(super) fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
     let mut pinned = accepted.clone();
-    let ids = ids(accepted, world);
+    let ids = ids(accepted, store);
     for (name, service) in &mut pinned.desired.services {
         if let Some(id) = ids.get(name) {
             service.image = Image::Named(id.clone());
@@ -35,8 +35,8 @@ pub(super) fn pinned(accepted: &Accepted, world: &Store) -> Accepted {
 
 /// Whether the images that run are those that were pinned: an image can be another without a new revision, as that of mocks is after
 /// an upgrade of this program.
-pub(super) fn runs_as_pinned(pinned: &Accepted, world: &Store) -> bool {
-    let ids = ids(pinned, world);
+pub(super) fn runs_as_pinned(pinned: &Accepted, store: &Store) -> bool {
+    let ids = ids(pinned, store);
     pinned
         .desired
         .services
@@ -45,8 +45,8 @@ pub(super) fn runs_as_pinned(pinned: &Accepted, world: &Store) -> bool {
 }
 
 /// The ids of the images that the services run.
-fn ids(accepted: &Accepted, world: &Store) -> BTreeMap<ServiceName, String> {
-    let seen = world.of(&accepted.desired.env).into_iter();
+fn ids(accepted: &Accepted, store: &Store) -> BTreeMap<ServiceName, String> {
+    let seen = store.of(&accepted.desired.env).into_iter();
     let containers = seen.flat_map(|seen| seen.containers.values());
     let id = |container: &std::sync::Arc<argus_core::observed::Container>| {
         let service = container.owner()?.service?;
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    fn world(image_id: &str) -> Store {
+    fn store(image_id: &str) -> Store {
         let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "web")];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let container = Container {
@@ -90,16 +90,16 @@ mod tests {
             stopped_by_other: None,
             oom_at: None,
         };
-        let mut world = Store::default();
-        for sighting in [
+        let mut store = Store::default();
+        for event in [
             WatchEvent::Connected(Timestamp(1)),
             WatchEvent::Init,
             WatchEvent::Apply(Object::Container(Arc::new(container))),
             WatchEvent::InitDone,
         ] {
-            world.apply(sighting);
+            store.apply(event);
         }
-        world
+        store
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             accepted_at: Timestamp(1),
             has_pending_edit: false,
         };
-        let (old, new) = (world("sha256:old"), world("sha256:new"));
+        let (old, new) = (store("sha256:old"), store("sha256:new"));
         let good = pinned(&accepted, &old);
         assert!(runs_as_pinned(&good, &old) && !runs_as_pinned(&good, &new));
         assert!(runs_as_pinned(&pinned(&accepted, &new), &new), "and once only");

@@ -33,10 +33,10 @@ pub(super) struct Target {
 /// The running containers of accepted environments whose service is probed from outside.
 pub(super) fn wanted(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
-    world: &Store,
+    store: &Store,
     places: Addresses,
 ) -> BTreeMap<ContainerId, Target> {
-    let runs = runs(world);
+    let runs = runs(store);
     let mut ports = BTreeMap::new();
     let target = |container: &Arc<Container>| {
         let owner = container.owner()?;
@@ -48,7 +48,7 @@ pub(super) fn wanted(
             ProbeKind::Exec { command } => {
                 let ports = ports
                     .entry(owner.environment.clone())
-                    .or_insert_with_key(|env| published(world, env));
+                    .or_insert_with_key(|env| published(store, env));
                 *command = port_references::probe(command, desired, service, ports);
                 None
             }
@@ -76,13 +76,13 @@ pub(super) fn wanted(
             },
         ))
     };
-    world.containers().filter_map(target).collect()
+    store.containers().filter_map(target).collect()
 }
 
 /// Where the ports of an environment's running containers are on the host.
-fn published(world: &Store, env: &EnvName) -> PortMap {
+fn published(store: &Store, env: &EnvName) -> PortMap {
     let mut ports = PortMap::new();
-    let containers = world
+    let containers = store
         .of(env)
         .into_iter()
         .flat_map(|seen| seen.containers.values());
@@ -103,9 +103,9 @@ fn published(world: &Store, env: &EnvName) -> PortMap {
 }
 
 /// When the newest run of each service began.
-fn runs(world: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
+fn runs(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
     let mut runs = BTreeMap::new();
-    for container in world.containers() {
+    for container in store.containers() {
         let started = container.inspect.as_ref().and_then(|facts| facts.started_at);
         if let (Some(owner), Some(started)) = (container.owner(), started)
             && let Some(service) = owner.service

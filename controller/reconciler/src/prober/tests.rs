@@ -122,7 +122,7 @@ fn book_of(spec: &str) -> SpecRegistry {
     book
 }
 
-fn world(state: ContainerState, started_at: i64) -> Store {
+fn store(state: ContainerState, started_at: i64) -> Store {
     world_of(&[container("c", "api", state, started_at)])
 }
 
@@ -157,14 +157,14 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
 }
 
 fn world_of(containers: &[Container]) -> Store {
-    let mut world = Store::default();
-    world.apply(WatchEvent::Connected(Timestamp(1)));
-    world.apply(WatchEvent::Init);
+    let mut store = Store::default();
+    store.apply(WatchEvent::Connected(Timestamp(1)));
+    store.apply(WatchEvent::Init);
     for container in containers {
-        world.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
+        store.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
     }
-    world.apply(WatchEvent::InitDone);
-    world
+    store.apply(WatchEvent::InitDone);
+    store
 }
 
 #[test]
@@ -181,12 +181,12 @@ fn a_command_that_names_a_port_of_the_host_is_run_with_the_one_that_it_has() {
     if let Some(facts) = &mut db.inspect {
         facts.config.bindings = vec![(port(5432), port(9001))];
     }
-    let world = world_of(&[container("c", "api", ContainerState::Running, 1), db]);
+    let store = world_of(&[container("c", "api", ContainerState::Running, 1), db]);
     let places = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
-    let wanted = target::wanted(&book.environments, &world, places);
+    let wanted = target::wanted(&book.environments, &store, places);
     let asked = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
     let command = ["ask", "host.docker.internal:9001"].map(str::to_owned).to_vec();
     assert_eq!(*asked, ProbeKind::Exec { command });
@@ -208,7 +208,7 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
         ]))
     };
     let (_specs, specs_seen) = watch::channel(Arc::new(book.environments));
-    let (worlds, worlds_seen) = watch::channel(seen_at(900_000));
+    let (stores, worlds_seen) = watch::channel(seen_at(900_000));
     let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
     let places = Addresses {
@@ -235,7 +235,7 @@ async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
             clock.now().since(Timestamp(1_000_000)).as_secs()
         };
         assert_eq!(verdict(ProbeStatus::Healthy).await, 0);
-        worlds.send_replace(seen_at(1_000_000));
+        stores.send_replace(seen_at(1_000_000));
         assert_eq!(verdict(ProbeStatus::Unhealthy).await, 0, "not after its interval");
         assert_eq!(verdict(ProbeStatus::Healthy).await, 60);
         stop.cancel();
@@ -252,7 +252,7 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
     let (fake, tally) = (FakeBackend::empty(), Tally::default());
     *fake.exits.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
     let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
-    let (worlds, worlds_seen) = watch::channel(Arc::new(world(ContainerState::Running, 1_000_000)));
+    let (stores, worlds_seen) = watch::channel(Arc::new(store(ContainerState::Running, 1_000_000)));
     let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
     let places = Addresses {
@@ -287,7 +287,7 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
             (ProbeStatus::Healthy, 40),
         ];
         assert_eq!(flips, expected);
-        worlds.send_replace(Arc::new(world(ContainerState::Running, 1_050_000)));
+        stores.send_replace(Arc::new(store(ContainerState::Running, 1_050_000)));
         seen.changed().await.unwrap();
         let mut health = seen
             .borrow_and_update()
@@ -305,7 +305,7 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
             Some(Timestamp(1_050_000)),
             "a new run has a verdict of its own"
         );
-        worlds.send_replace(Arc::new(world(ContainerState::Exited, 1_050_000)));
+        stores.send_replace(Arc::new(store(ContainerState::Exited, 1_050_000)));
         seen.wait_for(|book| book.is_empty()).await.unwrap();
         stop.cancel();
     };
@@ -331,11 +331,11 @@ async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let fake = Arc::new(FakeBackend::empty());
     *fake.exits.lock().unwrap() = vec![0];
-    let here = world(ContainerState::Running, 900_000);
+    let here = store(ContainerState::Running, 900_000);
     let mut away = here.clone();
     away.apply(WatchEvent::Disconnected(Timestamp(1_000_000), "cut".to_owned()));
     let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
-    let (worlds, worlds_seen) = watch::channel(Arc::new(here.clone()));
+    let (stores, worlds_seen) = watch::channel(Arc::new(here.clone()));
     let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
     let places = Addresses {
@@ -363,18 +363,18 @@ async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
         };
         assert_eq!(decided(Some(ProbeStatus::Healthy)).await, 0);
         *fake.exits.lock().unwrap() = vec![-1];
-        worlds.send_replace(Arc::new(away.clone()));
+        stores.send_replace(Arc::new(away.clone()));
         let unhealthy = decided(Some(ProbeStatus::Unhealthy));
         let judged = tokio::time::timeout(Duration::from_secs(600), unhealthy).await;
         assert!(judged.is_err(), "it is judged by questions that nobody could put");
         // It is asked at once, and has all its retries.
         *fake.exits.lock().unwrap() = vec![1];
-        worlds.send_replace(Arc::new(here.clone()));
+        stores.send_replace(Arc::new(here.clone()));
         assert_eq!(decided(Some(ProbeStatus::Unhealthy)).await, 610);
         // What was found on the way into an outage is found anew.
-        worlds.send_replace(Arc::new(away.clone()));
+        stores.send_replace(Arc::new(away.clone()));
         tokio::time::sleep(Duration::from_secs(60)).await;
-        worlds.send_replace(Arc::new(here.clone()));
+        stores.send_replace(Arc::new(here.clone()));
         assert_eq!(decided(Some(ProbeStatus::Starting)).await, 670);
         *fake.exits.lock().unwrap() = vec![0];
         assert_eq!(decided(Some(ProbeStatus::Healthy)).await, 670);

@@ -19,10 +19,10 @@ pub(super) struct PendingReply {
 impl<B: Backend> Reconciler<B> {
     pub(super) fn handle_command(&mut self, request: Request) {
         let specs = self.inputs.specs.borrow().clone();
-        let world = self.inputs.stores.borrow().clone();
+        let store = self.inputs.stores.borrow().clone();
         let facts = overrides::OverrideInputs {
             specs: &specs,
-            world: &world,
+            store: &store,
             memory: self.planner.state(),
             now: self.clock.now(),
         };

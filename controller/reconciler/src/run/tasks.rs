@@ -52,13 +52,13 @@ pub(super) fn start_specs(
 pub(super) fn start_keepers(
     supervisor: &Supervisor,
     state: &StateDir,
-    (remembered, written): (
+    (persisted, written): (
         watch::Receiver<PersistedState>,
         watch::Sender<Option<Saved<PersistedState>>>,
     ),
     kept: watch::Receiver<StartingPoint>,
 ) {
-    let memory = persisted::persist(state.state_json(), remembered, Some(written));
+    let memory = persisted::persist(state.state_json(), persisted, Some(written));
     supervisor.spawn_once("memory", Importance::Critical, memory);
     let book = persisted::persist(state.specs_json(), kept, None);
     supervisor.spawn_once("book", Importance::Critical, book);
@@ -75,11 +75,11 @@ pub(super) fn start_prober<B: Backend>(
 ) {
     let (backend, stop) = (backend.clone(), stop.clone());
     supervisor.spawn("prober", Importance::Critical, move || {
-        let (desires, worlds) = eyes.clone();
+        let (desires, stores) = eyes.clone();
         prober::run(
             backend.clone(),
             desires,
-            worlds,
+            stores,
             voice.clone(),
             places,
             clock,
@@ -115,16 +115,16 @@ pub(super) fn start_preflight<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
     state: &StateDir,
-    worlds: watch::Receiver<Arc<Store>>,
+    stores: watch::Receiver<Arc<Store>>,
     clock: Clock,
     stop: &CancellationToken,
 ) -> (Arc<Notify>, watch::Receiver<Arc<PreflightSnapshot>>) {
-    let (surveys, seen) = watch::channel(Arc::default());
+    let (preflights, seen) = watch::channel(Arc::default());
     let wanted = Arc::new(Notify::new());
     let lines = PreflightIo {
         wanted: wanted.clone(),
-        worlds,
-        surveys,
+        stores,
+        preflights,
     };
     let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
     // New environments wait for it.
@@ -138,7 +138,7 @@ pub(super) fn start_connectivity<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
     helpers: bool,
-    outlooks: watch::Receiver<Arc<Snapshot>>,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
     clock: Clock,
     stop: &CancellationToken,
 ) -> watch::Receiver<Arc<CheckResults>> {
@@ -152,7 +152,7 @@ pub(super) fn start_connectivity<B: Backend>(
     supervisor.spawn("verifier", Importance::Useful, move || {
         connectivity::run(
             backend.clone(),
-            outlooks.clone(),
+            snapshots.clone(),
             books.clone(),
             clock,
             stop.clone(),
@@ -161,13 +161,13 @@ pub(super) fn start_connectivity<B: Backend>(
     seen
 }
 
-pub(super) fn rules(options: &Options, site: &ControllerIdentity) -> Rules {
+pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> Rules {
     Rules {
         folder: std::path::absolute(&options.specs).unwrap_or_else(|_| options.specs.clone()),
         strict: options.strict,
         env_allow: options.env_allow.clone(),
         process_env: options.process_env.clone(),
-        controller: site.controller.clone(),
+        controller: identity.controller.clone(),
         own_image: options.own_image.clone(),
         admitter: Arc::new(SpecAdmitter {
             allow_mounts: options.allow_mounts.clone(),

@@ -25,7 +25,7 @@ pub struct SpecAdmitter {
 }
 
 impl SpecAdmitter {
-    fn site(&self, path: &Path) -> SpecContext {
+    fn context(&self, path: &Path) -> SpecContext {
         let directory = path.parent().unwrap_or(Path::new("/")).display().to_string();
         SpecContext {
             directory,
@@ -63,9 +63,9 @@ impl Admitter for SpecAdmitter {
         };
         let own: Vec<Context> = spec.mocks.iter().filter_map(own).collect();
         // Admission settles where a context lies; what it refuses is not built.
-        let mut site = self.site(path);
-        site.env_vars.clone_from(variables);
-        let desired = admit(&spec, &site).desired;
+        let mut context = self.context(path);
+        context.env_vars.clone_from(variables);
+        let desired = admit(&spec, &context).desired;
         let builds = desired
             .into_iter()
             .flat_map(|desired| desired.services)
@@ -85,54 +85,54 @@ impl Admitter for SpecAdmitter {
 
     fn admit(&self, reading: &AdmissionInput<'_>) -> Admission {
         let read = yaml::read(reading.name, reading.bytes);
-        let mut site = self.site(reading.path);
-        site.env_vars.clone_from(&reading.variables);
-        site.now = reading.first_seen;
-        site.uuid.clone_from(&reading.uuid);
+        let mut context = self.context(reading.path);
+        context.env_vars.clone_from(&reading.variables);
+        context.now = reading.first_seen;
+        context.uuid.clone_from(&reading.uuid);
         let Some(spec) = &read.spec else {
-            return refused(&read, &site);
+            return refused(&read, &context);
         };
-        let mut complaints = read.diagnostics.clone();
+        let mut diagnostics = read.diagnostics.clone();
         let mut unread = Vec::new();
         for (service, digest) in &reading.digests {
             match digest.as_ref().map(|hex| Hash::new(hex.clone())) {
-                Ok(Ok(hash)) => drop(site.build_digests.insert(service.clone(), hash)),
+                Ok(Ok(hash)) => drop(context.build_digests.insert(service.clone(), hash)),
                 Ok(Err(error)) => unread.push((service, error.to_string())),
                 Err(why) => unread.push((service, why.clone())),
             }
         }
         for (mock, text) in &reading.documents {
             match text {
-                Ok(text) => drop(site.documents.insert(mock.clone(), text.clone())),
+                Ok(text) => drop(context.documents.insert(mock.clone(), text.clone())),
                 Err(why) => {
-                    let complaint = Diagnostic::error(format!("mocks.{mock}.openapi"), why.clone());
-                    let complaint =
-                        complaint.hint("`openapi` is relative to the folder that the file lies in");
-                    complaints.push(read.source.placed(complaint));
+                    let diagnostic = Diagnostic::error(format!("mocks.{mock}.openapi"), why.clone());
+                    let diagnostic =
+                        diagnostic.hint("`openapi` is relative to the folder that the file lies in");
+                    diagnostics.push(read.source.placed(diagnostic));
                 }
             }
         }
-        let admission = admit(spec, &site);
-        complaints.extend(mocks(reading, spec).map(|complaint| read.source.placed(complaint)));
-        complaints.extend(
+        let admission = admit(spec, &context);
+        diagnostics.extend(mocks(reading, spec).map(|diagnostic| read.source.placed(diagnostic)));
+        diagnostics.extend(
             admission
                 .diagnostics
                 .into_iter()
-                .map(|complaint| read.source.placed(complaint)),
+                .map(|diagnostic| read.source.placed(diagnostic)),
         );
         for (service, why) in &unread {
-            let complaint = if spec.mocks.contains_key(*service) {
+            let diagnostic = if spec.mocks.contains_key(*service) {
                 Diagnostic::error(format!("mocks.{service}"), format!("it cannot be served: {why}"))
             } else {
                 Diagnostic::error(format!("services.{service}.build.context"), why.clone())
                     .hint("`context` is relative to the folder that the file lies in")
             };
-            complaints.push(read.source.placed(complaint));
+            diagnostics.push(read.source.placed(diagnostic));
         }
-        let refused = complaints.iter().any(Diagnostic::is_error);
+        let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
             desired: admission.desired.filter(|_| unread.is_empty() && !refused),
-            diagnostics: complaints,
+            diagnostics,
         }
     }
 }
@@ -147,28 +147,32 @@ fn mocks(reading: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = D
             None => None,
         };
         let config = MockConfig::new(name, mock.clone(), document);
-        let mut complaints = CompiledMock::new(&config, Vec::new()).1;
+        let mut diagnostics = CompiledMock::new(&config, Vec::new()).1;
         if config.to_json().len() > LARGEST {
             let message = format!("mock `{name}` is larger than the {LARGEST} bytes that can be served");
-            complaints.push(Diagnostic::error(format!("mocks.{name}"), message));
+            diagnostics.push(Diagnostic::error(format!("mocks.{name}"), message));
         }
-        complaints
+        diagnostics
     };
     let served = spec.mocks.iter().filter(|(_, mock)| mock.image.is_none());
     served.flat_map(of).collect::<Vec<_>>().into_iter()
 }
 
 /// A file that cannot be taken as it is: all that is wrong with it, as far as the rest of it can be judged too.
-fn refused(read: &yaml::ParsedSpec, site: &SpecContext) -> Admission {
-    let mut complaints = read.diagnostics.clone();
+fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
+    let mut diagnostics = read.diagnostics.clone();
     if let Some(rest) = &read.rest {
-        let further = read.further(admit(rest, site).diagnostics);
-        complaints.extend(further.into_iter().map(|complaint| read.source.placed(complaint)));
-        complaints.sort_by_key(|complaint| complaint.location.map(|place| (place.line, place.column)));
+        let further = read.further(admit(rest, context).diagnostics);
+        diagnostics.extend(
+            further
+                .into_iter()
+                .map(|diagnostic| read.source.placed(diagnostic)),
+        );
+        diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|place| (place.line, place.column)));
     }
     Admission {
         desired: None,
-        diagnostics: complaints,
+        diagnostics,
     }
 }
 
@@ -195,10 +199,10 @@ mod tests {
         let told: Vec<(String, usize)> = judged
             .diagnostics
             .iter()
-            .map(|complaint| {
+            .map(|diagnostic| {
                 (
-                    complaint.path.clone(),
-                    complaint.location.map_or(0, |place| place.line),
+                    diagnostic.path.clone(),
+                    diagnostic.location.map_or(0, |place| place.line),
                 )
             })
             .collect();

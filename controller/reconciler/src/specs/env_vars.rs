@@ -14,12 +14,12 @@ pub const PREFIX: &str = "ARGUS_ENV_";
 /// The variables of the `.env` beside a file; a file that cannot be read says why.
 pub fn dotenv(spec: &Path) -> (BTreeMap<String, String>, Option<String>) {
     let path = spec.with_file_name(".env");
-    let complaint = |why: String| (BTreeMap::new(), Some(format!("`{}` {why}", path.display())));
+    let diagnostic = |why: String| (BTreeMap::new(), Some(format!("`{}` {why}", path.display())));
     match read_bounded(&path, MAX_FILE) {
         Ok(Some(bytes)) => (parse(&String::from_utf8_lossy(&bytes)), None),
-        Ok(None) => complaint(format!("is longer than {MAX_FILE} bytes")),
+        Ok(None) => diagnostic(format!("is longer than {MAX_FILE} bytes")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (BTreeMap::new(), None),
-        Err(error) => complaint(format!("cannot be read: {error}")),
+        Err(error) => diagnostic(format!("cannot be read: {error}")),
     }
 }
 

@@ -280,14 +280,14 @@ impl SpecLoader {
             .diagnostics
             .extend(seen.dotenv_error.map(|trouble| Diagnostic::warning("", trouble)));
         if self.rules.strict {
-            for complaint in &mut judged.diagnostics {
-                complaint.severity = DiagnosticSeverity::Error;
+            for diagnostic in &mut judged.diagnostics {
+                diagnostic.severity = DiagnosticSeverity::Error;
             }
         }
         self.registry.on_admitted(path, text, judged, now);
         if let Some(entry) = self.registry.files.get(path) {
-            let complaints = entry.diagnostics.len();
-            tracing::info!(file = %path.display(), standing = ?entry.state, complaints, "spec judged");
+            let diagnostics = entry.diagnostics.len();
+            tracing::info!(file = %path.display(), standing = ?entry.state, diagnostics, "spec judged");
         }
     }
 

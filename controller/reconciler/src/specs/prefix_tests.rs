@@ -39,7 +39,7 @@ fn desk(folder: &Path) -> SpecLoader {
     SpecLoader::new(rules, StartingPoint::default())
 }
 
-fn steps(brain: &mut Planner, desk: &SpecLoader, world: &Store, now: i64) -> Vec<Step> {
+fn steps(planner: &mut Planner, desk: &SpecLoader, store: &Store, now: i64) -> Vec<Step> {
     let (health, specs) = (HealthStates::new(), &desk.registry().environments);
     let inputs = Inputs {
         requests: &argus_core::user_requests::UserRequests::default(),
@@ -47,11 +47,11 @@ fn steps(brain: &mut Planner, desk: &SpecLoader, world: &Store, now: i64) -> Vec
         specs,
         preflight: None,
         scanned: true,
-        store: world,
+        store,
         health: &health,
         now: Timestamp(now),
     };
-    brain.reconcile(&inputs).actions
+    planner.reconcile(&inputs).actions
 }
 
 /// The brain and the world after everything that the file wants was made.
@@ -61,21 +61,21 @@ fn converged(desk: &SpecLoader, now: i64) -> (Planner, Store) {
         run: "R".to_owned(),
         publish_address: core::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let (mut brain, mut world) = (Planner::new(site, PlannerState::default()), Store::default());
-    world.apply(WatchEvent::Connected(Timestamp(now)));
-    world.apply(WatchEvent::Init);
-    world.apply(WatchEvent::InitDone);
+    let (mut planner, mut store) = (Planner::new(site, PlannerState::default()), Store::default());
+    store.apply(WatchEvent::Connected(Timestamp(now)));
+    store.apply(WatchEvent::Init);
+    store.apply(WatchEvent::InitDone);
     for round in 0..100 {
-        let begun = steps(&mut brain, desk, &world, now);
+        let begun = steps(&mut planner, desk, &store, now);
         if begun.is_empty() {
             break;
         }
         for (number, step) in begun.iter().enumerate() {
-            let done = pretend(&mut world, &step.action, Timestamp(now), round * 100 + number);
-            brain.finished(step, &Ok(done), &world, Timestamp(now));
+            let done = pretend(&mut store, &step.action, Timestamp(now), round * 100 + number);
+            planner.finished(step, &Ok(done), &store, Timestamp(now));
         }
     }
-    (brain, world)
+    (planner, store)
 }
 
 fn removes(step: &Step) -> bool {
@@ -97,7 +97,7 @@ fn check(text: &str, writer: &Writer) -> usize {
     round(&mut desk);
     let settled = round(&mut desk);
     assert_eq!(desk.registry().environments.len(), 1, "the whole file is good");
-    let (brain, world) = converged(&desk, settled);
+    let (planner, store) = converged(&desk, settled);
     let mut written = 0;
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
         match writer {
@@ -111,7 +111,7 @@ fn check(text: &str, writer: &Writer) -> usize {
         written += 1;
         for _ in 0..2 {
             let now = round(&mut desk);
-            let begun = steps(&mut brain.clone(), &desk, &world, now);
+            let begun = steps(&mut planner.clone(), &desk, &store, now);
             let removal = begun.iter().find(|step| removes(step));
             assert!(
                 removal.is_none(),
@@ -124,7 +124,7 @@ fn check(text: &str, writer: &Writer) -> usize {
     round(&mut desk);
     for _ in 0..20 {
         let now = round(&mut desk);
-        let begun = steps(&mut brain.clone(), &desk, &world, now);
+        let begun = steps(&mut planner.clone(), &desk, &store, now);
         assert!(begun.is_empty(), "the whole file again is as before: {begun:?}");
     }
     written
@@ -193,7 +193,7 @@ fn a_writer_that_stalls_after_a_valid_part_and_a_broken_one_removes_nothing() {
     fs::write(&file, whole).unwrap();
     desk.scan_once(Timestamp(1_000));
     desk.scan_once(Timestamp(2_000));
-    let (brain, world) = converged(&desk, 2_000);
+    let (planner, store) = converged(&desk, 2_000);
     fs::write(&file, part).unwrap();
     desk.scan_once(Timestamp(3_000));
     desk.scan_once(Timestamp(3_500));
@@ -201,13 +201,13 @@ fn a_writer_that_stalls_after_a_valid_part_and_a_broken_one_removes_nothing() {
     desk.scan_once(Timestamp(4_000));
     desk.scan_once(Timestamp(4_500));
     desk.scan_once(Timestamp(60_000));
-    let begun = steps(&mut brain.clone(), &desk, &world, 60_000);
+    let begun = steps(&mut planner.clone(), &desk, &store, 60_000);
     assert!(!begun.iter().any(removes), "{begun:?}");
     // The part on its own, and for long enough, is an edit like any other.
     fs::write(&file, part).unwrap();
     desk.scan_once(Timestamp(61_000));
     desk.scan_once(Timestamp(61_500));
     desk.scan_once(Timestamp(64_000));
-    let begun = steps(&mut brain.clone(), &desk, &world, 64_000);
+    let begun = steps(&mut planner.clone(), &desk, &store, 64_000);
     assert!(begun.iter().any(removes), "{begun:?}");
 }

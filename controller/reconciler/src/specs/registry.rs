@@ -285,7 +285,7 @@ impl SpecRegistry {
             entry.diagnostics.clone_from(&claim.diagnostics);
             entry
                 .diagnostics
-                .extend(complaints(path, entry.text.as_ref(), &desired, &held));
+                .extend(diagnostics(path, entry.text.as_ref(), &desired, &held));
             entry.state = FileState::Conflict { holder };
             entry.pending = Some(claim);
             return false;
@@ -370,13 +370,13 @@ impl SpecRegistry {
 }
 
 /// What the file's author is told of a conflict, at its place in the file.
-fn complaints(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accepted) -> Vec<Diagnostic> {
+fn diagnostics(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accepted) -> Vec<Diagnostic> {
     let name = path.display().to_string();
     let holder = BTreeMap::from([(held.desired.env.clone(), held.clone())]);
     let source = text.map(|text| argus_crds::yaml::read(&name, &text.bytes).source);
-    let placed = |complaint| match &source {
-        Some(source) => source.placed(complaint),
-        None => complaint,
+    let placed = |diagnostic| match &source {
+        Some(source) => source.placed(diagnostic),
+        None => diagnostic,
     };
     conflicts(&holder, desired, &name)
         .into_iter()

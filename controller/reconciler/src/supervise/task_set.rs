@@ -85,17 +85,17 @@ mod tests {
 
     #[tokio::test]
     async fn every_end_comes_back_with_its_label() {
-        let mut crew: TaskSet<&str, u32> = TaskSet::default();
-        crew.start("good", async { 7 });
-        assert_eq!(crew.next_ended().await, ("good", Ok(7)));
-        crew.start("bad", async { panic!("no way") });
+        let mut tasks: TaskSet<&str, u32> = TaskSet::default();
+        tasks.start("good", async { 7 });
+        assert_eq!(tasks.next_ended().await, ("good", Ok(7)));
+        tasks.start("bad", async { panic!("no way") });
         assert_eq!(
-            crew.next_ended().await,
+            tasks.next_ended().await,
             ("bad", Err(TaskFailure::Panicked("no way".to_owned())))
         );
-        crew.start("long", std::future::pending());
-        crew.abort(|label| *label == "long");
-        assert_eq!(crew.next_ended().await, ("long", Err(TaskFailure::Aborted)));
-        assert!(crew.is_empty());
+        tasks.start("long", std::future::pending());
+        tasks.abort(|label| *label == "long");
+        assert_eq!(tasks.next_ended().await, ("long", Err(TaskFailure::Aborted)));
+        assert!(tasks.is_empty());
     }
 }

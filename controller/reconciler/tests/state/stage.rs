@@ -24,7 +24,7 @@ const MAIL: &str = "version: '1.0'\nproject:\n  name: mail\nservices:\n  - name:
 pub(crate) struct Stage {
     dir: tempfile::TempDir,
     clock: Clock,
-    weather: FaultProfile,
+    faults: FaultProfile,
 }
 
 pub(crate) struct Run {
@@ -44,8 +44,8 @@ impl StatusView for View {
         }
     }
 
-    fn controller(&self, outlook: &Snapshot, _: Option<&str>) -> String {
-        format!("{{\"mode\":\"{:?}\"}}", outlook.mode)
+    fn controller(&self, snapshot: &Snapshot, _: Option<&str>) -> String {
+        format!("{{\"mode\":\"{:?}\"}}", snapshot.mode)
     }
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn env(name: &str) -> EnvName {
 
 impl Stage {
     /// Two environments in two files. Must be called in a runtime whose time stands still.
-    pub(crate) fn new(weather: FaultProfile) -> Self {
+    pub(crate) fn new(faults: FaultProfile) -> Self {
         let stage = Self {
             dir: tempfile::tempdir().unwrap(),
             clock: Clock::virtual_from(Timestamp(1_763_000_000_000)),
-            weather,
+            faults,
         };
         std::fs::create_dir(stage.dir.path().join("specs")).unwrap();
         stage.write("shop", SHOP);
@@ -85,7 +85,7 @@ impl Stage {
 
     /// An engine with the image, and somebody on the port that is wanted.
     pub(crate) fn fresh(&self) -> Engine {
-        let mut engine = Engine::new(7, self.weather);
+        let mut engine = Engine::new(7, self.faults);
         engine.model.has_image("app:1");
         engine.model.take_port(HostPort {
             number: 8_080,
@@ -128,26 +128,26 @@ impl Stage {
 impl Run {
     /// Both environments are as they shall be, and what came before is settled.
     pub(crate) async fn settled(&self) -> Arc<Snapshot> {
-        self.until("settled", |outlook| {
+        self.until("settled", |snapshot| {
             let settled = |name| {
-                outlook
+                snapshot
                     .plans
                     .get(&env(name))
                     .is_some_and(|plan| plan.is_settled() && plan.revision.is_some())
             };
-            outlook.is_complete()
-                && outlook.problems.recovering.is_none()
-                && outlook.problems.safe.is_none()
+            snapshot.is_complete()
+                && snapshot.problems.recovering.is_none()
+                && snapshot.problems.safe.is_none()
                 && settled("shop")
                 && settled("mail")
-                && outlook.state.expectations.is_empty()
+                && snapshot.state.expectations.is_empty()
         })
         .await
     }
 
     pub(crate) async fn until(&self, what: &str, is: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
-        let mut outlooks = self.handle.snapshots();
-        let waited = tokio::time::timeout(LIMIT, outlooks.wait_for(|outlook| is(outlook))).await;
+        let mut snapshots = self.handle.snapshots();
+        let waited = tokio::time::timeout(LIMIT, snapshots.wait_for(|snapshot| is(snapshot))).await;
         waited.map_or_else(
             |_| panic!("{what}: {:#?}", self.handle.snapshot().plans),
             |found| found.unwrap().clone(),

@@ -47,26 +47,26 @@ pub(super) async fn take_down(
     let lock = Lock::take(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
     let (controller, _) = identity::read_or_make(&state.identity(), &settings.specs, None, now);
     let docker = app::docker(settings)?;
-    let site = ControllerIdentity {
+    let identity = ControllerIdentity {
         controller,
         run,
         publish_address: settings.publish_address,
     };
     let envs = if envs.is_empty() {
-        all(&docker, &state, &site.controller).await?
+        all(&docker, &state, &identity.controller).await?
     } else {
         envs.into_iter().collect()
     };
-    let leases = offline::leases(&docker, &site, &state).await?;
+    let leases = offline::leases(&docker, &identity, &state).await?;
     for env in &envs {
         if let Ownership::Theirs(lease) = leases.ownership(env, true, now) {
             return Err(held(env, lease));
         }
     }
     // What was adopted from a dead controller carries its labels: only the memory tells that it is ours.
-    let remembered: PersistedState = status::peek(&state.state_json());
+    let persisted: PersistedState = status::peek(&state.state_json());
     let memory = PlannerState {
-        environments: remembered.environments,
+        environments: persisted.environments,
         ..PlannerState::default()
     };
     let mut eyes = EngineObserver::open(&docker, Some(envs.clone())).await?;
@@ -75,7 +75,7 @@ pub(super) async fn take_down(
         leases,
         eyes,
         docker,
-        brain: Planner::new(site, memory),
+        planner: Planner::new(identity, memory),
     };
     let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
     done.unwrap_or_else(|_| {
@@ -108,7 +108,7 @@ async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTre
         .into_iter()
         .filter_map(|name| EnvName::new(name).ok());
     let eyes = EngineObserver::open(docker, None).await?;
-    let ours = eyes.world.containers().filter_map(|container| container.owner());
+    let ours = eyes.store.containers().filter_map(|container| container.owner());
     let ours = ours
         .filter(|owner| owner.controller == controller)
         .map(|owner| owner.environment);
@@ -119,7 +119,7 @@ struct OfflineDown {
     leases: Leases,
     docker: Docker,
     eyes: EngineObserver,
-    brain: Planner,
+    planner: Planner,
 }
 
 impl OfflineDown {
@@ -132,7 +132,7 @@ impl OfflineDown {
                 output::note(&format!(
                     "{} {} ({})",
                     step.action.verb(),
-                    name(&step.subject, &self.eyes.world),
+                    name(&step.subject, &self.eyes.store),
                     step.cause
                 ));
                 acts.push(execute(self.docker.clone(), step));
@@ -141,7 +141,7 @@ impl OfflineDown {
                 self.docker.request_relist();
             }
             if acts.is_empty() {
-                if turn.plans.values().all(|plan| plan.is_settled()) && nothing_left(&self.eyes.world, envs) {
+                if turn.plans.values().all(|plan| plan.is_settled()) && nothing_left(&self.eyes.store, envs) {
                     return Ok(());
                 }
                 let waits = turn.plans.values().flat_map(|plan| &plan.waits);
@@ -159,9 +159,9 @@ impl OfflineDown {
             tokio::select! {
                 Some((step, outcome)) = acts.next() => {
                     if let Err(error) = &outcome {
-                        output::note(&format!("{} {}: {error}", step.action.verb(), name(&step.subject, &self.eyes.world)));
+                        output::note(&format!("{} {}: {error}", step.action.verb(), name(&step.subject, &self.eyes.store)));
                     }
-                    self.brain.finished(&step, &outcome, &self.eyes.world, clock.now());
+                    self.planner.finished(&step, &outcome, &self.eyes.store, clock.now());
                 }
                 seen = self.eyes.see() => seen?,
                 () = clock.sleep_until(turn.wake_at) => {}
@@ -170,13 +170,13 @@ impl OfflineDown {
     }
 
     fn turn(&mut self) -> ReconcileResult {
-        self.brain.reconcile(&Inputs {
+        self.planner.reconcile(&Inputs {
             requests: &UserRequests::default(),
             leases: &self.leases,
             specs: &BTreeMap::new(),
             preflight: None,
             scanned: true,
-            store: &self.eyes.world,
+            store: &self.eyes.store,
             health: &BTreeMap::new(),
             now: clock::now(),
         })
@@ -184,12 +184,12 @@ impl OfflineDown {
 }
 
 /// A subject by its name, where it is seen: ids say little to people.
-fn name(subject: &Subject, world: &Store) -> String {
+fn name(subject: &Subject, store: &Store) -> String {
     let named = match subject {
-        Subject::ExtraContainer { id } => world
+        Subject::ExtraContainer { id } => store
             .container(id)
             .map(|container| format!("container `{}`", container.name)),
-        Subject::ExtraNetwork { id } => world
+        Subject::ExtraNetwork { id } => store
             .network(id)
             .map(|network| format!("network `{}`", network.name)),
         Subject::Service { .. }
@@ -201,9 +201,9 @@ fn name(subject: &Subject, world: &Store) -> String {
 }
 
 /// Named volumes may stay: whether they do is the brain's decision, which is settled by then.
-fn nothing_left(world: &Store, envs: &BTreeSet<EnvName>) -> bool {
+fn nothing_left(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
     let gone = |env| {
-        world
+        store
             .of(env)
             .is_none_or(|seen| seen.containers.is_empty() && seen.networks.is_empty())
     };
@@ -217,7 +217,7 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     let kept: StartingPoint = persisted::read(&state.specs_json(), now)
         .value
         .unwrap_or_default();
-    let mut remembered: PersistedState = persisted::read(&state.state_json(), now)
+    let mut persisted: PersistedState = persisted::read(&state.state_json(), now)
         .value
         .unwrap_or_default();
     for accepted in kept
@@ -225,14 +225,14 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
         .values()
         .filter(|accepted| envs.contains(&accepted.desired.env))
     {
-        remembered
+        persisted
             .overrides
             .down
             .insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
     }
     // A fork has no file that could bring it back, and so nothing of it is remembered.
-    remembered.overrides.forks.retain(|env, _| !envs.contains(env));
-    persisted::write(&state.state_json(), &remembered).map_err(fault)?;
+    persisted.overrides.forks.retain(|env, _| !envs.contains(env));
+    persisted::write(&state.state_json(), &persisted).map_err(fault)?;
     for env in envs {
         for ending in ["json", "env", "debug"] {
             match std::fs::remove_file(state.environments().join(format!("{env}.{ending}"))) {
@@ -265,11 +265,11 @@ mod tests {
             has_pending_edit: false,
         });
         let env = |name: &str| EnvName::new(name).unwrap();
-        let mut remembered = PersistedState::default();
+        let mut persisted = PersistedState::default();
         for name in ["one", "two"] {
-            remembered.overrides.forks.insert(env(name), accepted.clone());
+            persisted.overrides.forks.insert(env(name), accepted.clone());
         }
-        persisted::write(&state.state_json(), &remembered).unwrap();
+        persisted::write(&state.state_json(), &persisted).unwrap();
         forget(&state, &BTreeSet::from([env("one")])).unwrap();
         let kept: PersistedState = persisted::read(&state.state_json(), Timestamp(1)).value.unwrap();
         assert_eq!(kept.overrides.forks.into_keys().collect::<Vec<_>>(), [env("two")]);

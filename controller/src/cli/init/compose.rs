@@ -29,16 +29,16 @@ const NEEDLESS: &[&str] = &[
 pub(super) fn read(path: &Path) -> Result<Value, Failure> {
     let name = path.display().to_string();
     let bytes = fs::read(path).map_err(|error| Failure::fault(&format!("cannot read `{name}`"), &error))?;
-    let read = document(&name, &bytes).map_err(|complaint| {
-        let line = complaint
+    let read = document(&name, &bytes).map_err(|diagnostic| {
+        let line = diagnostic
             .location
             .map(|place| format!(":{}", place.line))
             .unwrap_or_default();
         Failure::of(
             Code::SpecInvalid,
-            format!("`{name}`{line}: {}", complaint.message),
+            format!("`{name}`{line}: {}", diagnostic.message),
         )
-        .about(serde_json::json!({ "path": path, "reason": complaint.message }))
+        .about(serde_json::json!({ "path": path, "reason": diagnostic.message }))
         .exit(Exit::Refused)
         .hint("mend it, or move it out of the way")
     })?;

@@ -42,7 +42,7 @@ pub(super) async fn look(
     let state = StateDir::at(settings.state.clone());
     let (own, there, me) = (settings.clone(), state.clone(), run.clone());
     // The lock is held until all is done.
-    let (controller, _held, remembered): (String, Option<Lock>, PersistedState) =
+    let (controller, _held, persisted): (String, Option<Lock>, PersistedState) =
         blocking_io::read(move || {
             let (controller, held) = match clean {
                 Some(_) => take(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
@@ -52,14 +52,14 @@ pub(super) async fn look(
         })
         .await?;
     let wanted = wanted(settings, &state, &controller).await;
-    let site = ControllerIdentity {
+    let identity = ControllerIdentity {
         controller,
         run,
         publish_address: settings.publish_address,
     };
     let docker = app::docker(settings)?;
-    let leases = offline::leases(&docker, &site, &state).await?;
-    let mut orders = UserRequests::default();
+    let leases = offline::leases(&docker, &identity, &state).await?;
+    let mut requests = UserRequests::default();
     if let Some(limit) = clean {
         let ours = wanted
             .iter()
@@ -70,19 +70,19 @@ pub(super) async fn look(
         } else {
             projects.to_vec()
         };
-        orders.cleaning = asked.into_iter().map(|project| (project, now + limit)).collect();
+        requests.cleaning = asked.into_iter().map(|project| (project, now + limit)).collect();
     }
     let memory = PlannerState {
-        environments: remembered.environments,
+        environments: persisted.environments,
         ..PlannerState::default()
     };
     let mut work = OfflineClean {
         eyes: EngineObserver::open(&docker, None).await?,
         docker,
-        brain: Planner::new(site, memory),
+        planner: Planner::new(identity, memory),
         wanted,
         leases,
-        orders,
+        requests,
     };
     // Only an inspect tells what has its labels from its image.
     work.eyes.inspect().await?;
@@ -113,10 +113,10 @@ fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
 struct OfflineClean {
     docker: Docker,
     eyes: EngineObserver,
-    brain: Planner,
+    planner: Planner,
     wanted: Wanted,
     leases: Leases,
-    orders: UserRequests,
+    requests: UserRequests,
 }
 
 impl OfflineClean {
@@ -155,7 +155,7 @@ impl OfflineClean {
                     if let Err(error) = &outcome {
                         output::note(&format!("{} {}: {error}", step.action.verb(), step.subject));
                     }
-                    self.brain.finished(&step, &outcome, &self.eyes.world, clock.now());
+                    self.planner.finished(&step, &outcome, &self.eyes.store, clock.now());
                 }
                 seen = self.eyes.see() => seen?,
                 () = clock.sleep_until(Some(wake)) => {}
@@ -165,12 +165,12 @@ impl OfflineClean {
 
     fn turn(&mut self) -> ReconcileResult {
         let nothing = DesiredState::new();
-        self.brain.reconcile(&Inputs {
-            requests: &self.orders,
+        self.planner.reconcile(&Inputs {
+            requests: &self.requests,
             leases: &self.leases,
             specs: self.wanted.as_ref().unwrap_or(&nothing),
             scanned: true,
-            store: &self.eyes.world,
+            store: &self.eyes.store,
             health: &HealthStates::new(),
             preflight: None,
             now: clock::now(),
@@ -180,7 +180,7 @@ impl OfflineClean {
     /// What dead controllers left and, where it is known what is wanted, what this one did.
     fn found(&self, turn: &ReconcileResult) -> Vec<Orphan> {
         let of = |(env, plan): (&EnvName, &Arc<Plan>)| match &self.wanted {
-            Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.eyes.world),
+            Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.eyes.store),
             // What nobody can read may still be wanted.
             Ok(_) | Err(_) => orphans(plan),
         };

@@ -15,13 +15,13 @@ use crate::settings::Settings;
 /// The healthy, by the status files; what is not healthy is decided on by who probes it.
 pub(super) async fn told(
     settings: &Settings,
-    world: &Store,
+    store: &Store,
     now: Timestamp,
 ) -> Result<HealthStates, Failure> {
     let state = StateDir::at(settings.state.clone());
     let well = blocking_io::read(move || Ok(well(&state))).await?;
     let of_this_run = |id: ContainerId| {
-        let facts = world.container(&id)?.inspect.as_ref();
+        let facts = store.container(&id)?.inspect.as_ref();
         let health = Health {
             status: ProbeStatus::Healthy,
             since: now,

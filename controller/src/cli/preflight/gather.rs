@@ -176,12 +176,12 @@ impl Place {
 pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
-        let remembered: PersistedState = peek(&there.state_json());
+        let persisted: PersistedState = peek(&there.state_json());
         let kept: StartingPoint = peek(&there.specs_json());
         let book = spec_files::folder(&own, &own.specs, &identity, kept)?;
-        Ok((remembered, book, is_alive(&there)))
+        Ok((persisted, book, is_alive(&there)))
     });
-    let (remembered, book, alive): (PersistedState, SpecRegistry, bool) =
+    let (persisted, book, alive): (PersistedState, SpecRegistry, bool) =
         match tokio::time::timeout(MANY, read).await {
             Ok(Ok(read)) => read,
             Ok(Err(_)) => return Err("the specs cannot be read".to_owned()),
@@ -190,7 +190,7 @@ pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identi
     if let Some(why) = &book.unavailable {
         return Err(why.clone());
     }
-    let standing = remembered.overrides.effective(&book);
+    let standing = persisted.overrides.effective(&book);
     let mut wanted = standing.unwrap_or_else(|| book.environments.clone());
     // What a controller gives its grace is wanted until then; without one nobody counts the time.
     if !alive {

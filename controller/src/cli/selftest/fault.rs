@@ -182,7 +182,7 @@ fn off(network: &str, container: &str) -> Action {
 
 /// The environment's network, by id and name.
 fn network(scene: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, String), RoundEnd> {
-    let seen = scene.eyes.world.of(scene.house.env());
+    let seen = scene.eyes.store.of(scene.house.env());
     let found = seen.and_then(|seen| seen.networks.values().next());
     found
         .map(|network| (network.id.clone(), network.name.clone()))

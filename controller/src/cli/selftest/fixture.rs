@@ -74,8 +74,8 @@ impl Fixture<'_> {
 
     /// Both services run on the environment's network, nothing else of it is there, and its status says Ready.
     pub(super) fn is_whole(&self) -> bool {
-        let world = &self.eyes.world;
-        let networks = world
+        let store = &self.eyes.store;
+        let networks = store
             .of(self.house.env())
             .map(|seen| seen.networks.keys().cloned().collect::<Vec<_>>());
         let on_it = |container: &Container| {
@@ -85,7 +85,7 @@ impl Fixture<'_> {
                 && container.inspect.is_some()
                 && ids.any(|id| networks.as_ref().is_some_and(|all| all.contains(id)))
         };
-        let all: Vec<_> = of(world, self.house.env()).collect();
+        let all: Vec<_> = of(store, self.house.env()).collect();
         let names = ["db", "web"].map(|service| format!("{}-{service}", self.house.env()));
         all.len() == names.len()
             && all
@@ -99,7 +99,7 @@ impl Fixture<'_> {
     /// The service that troubles are made for.
     pub(super) fn web(&self) -> Option<&Container> {
         let name = format!("{}-web", self.house.env());
-        of(&self.eyes.world, self.house.env()).find(|found| found.name == name)
+        of(&self.eyes.store, self.house.env()).find(|found| found.name == name)
     }
 
     /// What its present run is told by.
@@ -152,17 +152,17 @@ impl Fixture<'_> {
 }
 
 /// The containers of an environment.
-fn of<'w>(world: &'w Store, env: &'w EnvName) -> impl Iterator<Item = &'w Container> {
+fn of<'w>(store: &'w Store, env: &'w EnvName) -> impl Iterator<Item = &'w Container> {
     let ours = |found: &Container| found.owner().is_some_and(|owner| owner.environment == *env);
-    world
+    store
         .containers()
         .map(AsRef::as_ref)
         .filter(move |found| ours(found))
 }
 
 /// Whether anything of an environment is there.
-pub(super) fn has(world: &Store, env: &EnvName) -> bool {
-    world
+pub(super) fn has(store: &Store, env: &EnvName) -> bool {
+    store
         .of(env)
-        .is_some_and(|seen| !seen.networks.is_empty() || of(world, env).next().is_some())
+        .is_some_and(|seen| !seen.networks.is_empty() || of(store, env).next().is_some())
 }

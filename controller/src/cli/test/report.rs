@@ -168,7 +168,7 @@ impl Report {
                 .iter()
                 .filter_map(|attempt| attempt.during.as_ref())
             {
-                text.push_str(&super::disturbances(during));
+                text.push_str(&super::disruptions(during));
             }
         }
         text
@@ -230,8 +230,8 @@ pub(super) mod tests {
     use super::*;
 
     /// An attempt that ended with a code, with or without a failure of infrastructure meanwhile.
-    pub(in crate::cli::test) fn attempt(code: i32, disturbed: bool) -> Attempt {
-        let disturbances = if disturbed {
+    pub(in crate::cli::test) fn attempt(code: i32, disrupted: bool) -> Attempt {
+        let disruptions = if disrupted {
             vec![Disruption {
                 case: "smoke".to_owned(),
                 service: ServiceName::new("db").unwrap(),
@@ -253,8 +253,8 @@ pub(super) mod tests {
                 began: String::new(),
                 ended: String::new(),
                 expired: None,
-                restarts_during_run: disturbances.len(),
-                disruptions: disturbances,
+                restarts_during_run: disruptions.len(),
+                disruptions,
             }),
             tails: (String::new(), "assertion failed".to_owned()),
         }

@@ -27,7 +27,7 @@ pub(super) fn held(specs: &Path, told: Option<&str>) -> Option<PathBuf> {
 
 /// Why the file cannot be written there: another one holds the environment, or it holds another environment.
 pub(super) fn taken_by_another(
-    surface: &ControllerClient,
+    client: &ControllerClient,
     env: &str,
     path: &Path,
     holder: Option<&Path>,
@@ -38,14 +38,12 @@ pub(super) fn taken_by_another(
             "environment `{env}` stands in `{holder}` already: leave out `name`, or choose another `isolation.namespace`"
         ));
     }
-    let there = path
-        .exists()
-        .then(|| spec_files::file(surface.settings(), path))?;
+    let there = path.exists().then(|| spec_files::file(client.settings(), path))?;
     let written = there.desired.map(|desired| desired.env.to_string());
     // A file that is broken just now still holds what it held.
     let holds = || {
-        let shown = surface.shown().ok()?;
-        let specs = surface.settings().specs.as_path();
+        let shown = client.shown().ok()?;
+        let specs = client.settings().specs.as_path();
         let mut all = shown.environments.values();
         let it = all.find(|status| held(specs, Some(&status.spec_path)).as_deref() == Some(path))?;
         Some(it.environment.clone())

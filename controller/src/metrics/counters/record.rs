@@ -109,7 +109,7 @@ impl Counters {
                     Some(_) => BreakerScope::Environment,
                     None => BreakerScope::Engine,
                 };
-                self.circuits.with_label_values(&[&word(scope), &word(to)]).inc();
+                self.breakers.with_label_values(&[&word(scope), &word(to)]).inc();
             }
             Event::OrphanFound { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
             Event::OrphanRemoved { what, .. } => self.orphans_removed.with_label_values(&[what]).inc(),

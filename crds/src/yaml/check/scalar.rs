@@ -31,13 +31,13 @@ impl Check<'_> {
             },
         );
         if plain && is_null(text) {
-            let complaint = if types.contains(&"null") {
+            let diagnostic = if types.contains(&"null") {
                 Diagnostic::warning(path, format!("`{name}` has no value and becomes the empty text"))
                     .hint("write `\"\"` for the empty text")
             } else {
                 Diagnostic::error(path, format!("`{name}` has no value")).hint("give it one or remove it")
             };
-            return self.to.add(complaint.at(place));
+            return self.to.add(diagnostic.at(place));
         }
         if let Some(words) = schema.get("enum").and_then(Value::as_array) {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();

@@ -18,7 +18,7 @@ impl Model {
     pub(crate) fn check_links(
         &self,
         source: &ContainerId,
-        aims: &[Target],
+        targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
         let source = &self.containers.get(source).ok_or(ActionError::Gone)?.container;
         if source.state != ContainerState::Running {
@@ -34,11 +34,11 @@ impl Model {
                 other.state == ContainerState::Running && other.networks.iter().any(shares)
             })
         };
-        let seen = |aim: &Target| TargetResult {
+        let seen = |target: &Target| TargetResult {
             addresses: Vec::new(),
-            error: (!known(&aim.host)).then(|| LinkError::NoSuchName("no such name".to_owned())),
+            error: (!known(&target.host)).then(|| LinkError::NoSuchName("no such name".to_owned())),
         };
-        Ok(aims.iter().map(seen).collect())
+        Ok(targets.iter().map(seen).collect())
     }
 
     pub(super) fn connect(

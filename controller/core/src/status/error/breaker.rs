@@ -22,9 +22,9 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
         _ => None,
     })?;
     let breaker = if engine {
-        input.circuits.engine()
+        input.breakers.engine()
     } else {
-        input.circuits.of(input.env)?
+        input.breakers.of(input.env)?
     };
     let (told, opened) = (status(breaker, scope(engine)), opened(breaker));
     let since = opened.unwrap_or(input.now);
@@ -79,14 +79,14 @@ fn is_half_made(input: &StatusInput<'_>) -> bool {
 
 /// The breaker that matters most to an environment; `None` while nothing was ever counted.
 pub(crate) fn of_environment(
-    circuits: &BreakerRegistry,
+    breakers: &BreakerRegistry,
     env: &crate::ident::EnvName,
 ) -> Option<BreakerStatus> {
-    let engine = circuits.engine();
+    let engine = breakers.engine();
     if !engine.is_closed() {
         return Some(status(engine, BreakerScope::Engine));
     }
-    let own = circuits.of(env)?;
+    let own = breakers.of(env)?;
     Some(status(own, BreakerScope::Environment))
 }
 
@@ -126,10 +126,10 @@ fn scope(engine: bool) -> BreakerScope {
 
 /// When it opened last.
 fn opened(breaker: &Breaker) -> Option<Timestamp> {
-    let mut openings = breaker
+    let mut epochs = breaker
         .history()
         .iter()
         .rev()
         .filter(|change| change.to == "open");
-    openings.next().map(|change| change.at)
+    epochs.next().map(|change| change.at)
 }

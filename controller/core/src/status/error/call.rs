@@ -10,19 +10,19 @@ use crate::state::FailedRun;
 use crate::state::breaker::Breaker;
 
 /// The run that failed, and the probe that said so, where one did.
-pub(super) fn of_run(service: Option<&Service>, death: &FailedRun) -> Vec<Call> {
-    let attempt = u32::try_from(death.number).unwrap_or(u32::MAX);
+pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<Call> {
+    let attempt = u32::try_from(failed_run.number).unwrap_or(u32::MAX);
     let run = json!({
-        "container": death.container,
+        "container": failed_run.container,
         "image": service.map(|service| image::key(&service.image)),
-        "memory": death.memory_limit,
+        "memory": failed_run.memory_limit,
     });
     let run = Call::new("run-container", Call::arguments(run))
         .attempt(attempt.max(1))
-        .outcome([failed_run::words(death), death.error.clone()]);
+        .outcome([failed_run::words(failed_run), failed_run.error.clone()]);
     let probe = service.and_then(|service| service.probe.as_ref());
-    let asked = probe.filter(|_| !death.probe_output.is_empty());
-    let asked = asked.map(|probe| of_probe(probe, death.probe_output.last().map_or("", String::as_str)));
+    let asked = probe.filter(|_| !failed_run.probe_output.is_empty());
+    let asked = asked.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
     [run].into_iter().chain(asked).collect()
 }
 
@@ -58,9 +58,9 @@ pub(super) fn of_engine(tries: u32, reason: &str) -> Call {
 
 /// The call that a breaker counted last.
 pub(super) fn of_breaker(breaker: &Breaker) -> Call {
-    let openings = u32::try_from(breaker.times_opened()).unwrap_or(u32::MAX);
+    let epochs = u32::try_from(breaker.times_opened()).unwrap_or(u32::MAX);
     Call::new("call-engine", Map::new())
-        .attempt(openings.max(1))
+        .attempt(epochs.max(1))
         .outcome(breaker.last_failure().map(str::to_owned))
 }
 

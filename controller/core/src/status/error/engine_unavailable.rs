@@ -16,13 +16,13 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     if !input.engine.reachable && !input.engine.reason.is_empty() {
         let message = format!("the engine does not answer: {}", one_line(input.engine.reason));
         let error = unavailable(&input.engine, message, input.now).with_call(call::of_engine(
-            input.circuits.reconnect_attempts(),
+            input.breakers.reconnect_attempts(),
             input.engine.reason,
         ));
         let error = place.finish(error, input.engine.since.unwrap_or(input.now));
         errors.push(lasting(error, told));
     }
-    if let Some(tries) = input.circuits.failed_reconnects() {
+    if let Some(tries) = input.breakers.failed_reconnects() {
         let message = format!("the engine did not come back in {tries} attempts, and is looked for on");
         let error = of(Code::RetryExhausted, &input.engine, message, input.now)
             .with_call(call::of_engine(tries, input.engine.reason));

@@ -59,29 +59,29 @@ impl<'a> FailureContext<'a> {
         text[from..].to_owned()
     }
 
-    fn facts(&self, death: &FailedRun) -> Value {
-        let lost_code = death.exit_code == 255 && restart::engine_caused(death, self.outages);
+    fn facts(&self, failed_run: &FailedRun) -> Value {
+        let lost_code = failed_run.exit_code == 255 && restart::engine_caused(failed_run, self.outages);
         let mut facts = json!({
-            "kind": diagnose::kind(death),
-            "containerId": death.container,
-            "startedAt": death.started_at.map(|at| at.to_string()),
-            "endedAt": death.at.to_string(),
-            "exitCode": death.exit_code,
+            "kind": diagnose::kind(failed_run),
+            "containerId": failed_run.container,
+            "startedAt": failed_run.started_at.map(|at| at.to_string()),
+            "endedAt": failed_run.at.to_string(),
+            "exitCode": failed_run.exit_code,
             "exitCodeKnown": !lost_code,
-            "signal": diagnose::signal(death.exit_code),
-            "oomKilled": death.oom_killed,
-            "oomEvent": death.oom_event,
-            "oomSuspected": diagnose::oom_suspected(death),
-            "memoryLimit": death.memory_limit,
-            "memoryPeak": death.peak(),
-            "incarnation": death.number,
-            "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, death.number),
-            "lastLine": death.evidence.as_ref().and_then(last_line).map(|line| self.redacted(line)),
+            "signal": diagnose::signal(failed_run.exit_code),
+            "oomKilled": failed_run.oom_killed,
+            "oomEvent": failed_run.oom_event,
+            "oomSuspected": diagnose::oom_suspected(failed_run),
+            "memoryLimit": failed_run.memory_limit,
+            "memoryPeak": failed_run.peak(),
+            "incarnation": failed_run.number,
+            "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, failed_run.number),
+            "lastLine": failed_run.evidence.as_ref().and_then(last_line).map(|line| self.redacted(line)),
         });
-        if let Some(last) = death.probe_output.last() {
+        if let Some(last) = failed_run.probe_output.last() {
             facts["probeOutput"] = json!(self.redacted(last));
         }
-        if let Some(left) = &death.evidence {
+        if let Some(left) = &failed_run.evidence {
             if !left.questions.is_empty() {
                 facts["questions"] = json!(left.questions);
             }
@@ -91,13 +91,13 @@ impl<'a> FailureContext<'a> {
     }
 
     /// The error with the run and with what it left.
-    fn with_evidence(&self, error: StructuredError, death: &FailedRun) -> StructuredError {
-        let calls = call::of_run(self.service, death);
+    fn with_evidence(&self, error: StructuredError, failed_run: &FailedRun) -> StructuredError {
+        let calls = call::of_run(self.service, failed_run);
         let error = calls.into_iter().rev().fold(error, StructuredError::with_call);
         let error = error
-            .exit_code(death.exit_code)
-            .container_id(death.container.as_str());
-        match &death.evidence {
+            .exit_code(failed_run.exit_code)
+            .container_id(failed_run.container.as_str());
+        match &failed_run.evidence {
             Some(left) if !left.stdout.is_empty() || !left.stderr.is_empty() => {
                 error.tails(&self.tail(&left.stdout), &self.tail(&left.stderr))
             }
@@ -113,21 +113,21 @@ fn last_line(evidence: &Evidence) -> Option<&String> {
 /// The error of one failure.
 pub(super) fn of(
     case: &FailureContext<'_>,
-    death: &FailedRun,
+    failed_run: &FailedRun,
     container: Option<&Container>,
 ) -> StructuredError {
-    let code = match diagnose::kind(death) {
+    let code = match diagnose::kind(failed_run) {
         FailureKind::OutOfMemory => Code::ContainerOom,
         FailureKind::NotRunnable => Code::EntrypointNotFound,
         FailureKind::Unhealthy => Code::HealthCheckTimeout,
         FailureKind::Exit | FailureKind::Signal => Code::ContainerCrash,
     };
-    let mut details = case.facts(death);
+    let mut details = case.facts(failed_run);
     if let Some(map) = details.as_object_mut() {
-        let said = Some(death.error.as_str()).filter(|said| !said.is_empty());
+        let said = Some(failed_run.error.as_str()).filter(|said| !said.is_empty());
         map.insert("engineError".to_owned(), json!(said));
-        if !death.probe_output.is_empty() {
-            let said = death.probe_output.iter().map(|line| case.redacted(line));
+        if !failed_run.probe_output.is_empty() {
+            let said = failed_run.probe_output.iter().map(|line| case.redacted(line));
             map.insert("probeLog".to_owned(), json!(said.collect::<Vec<_>>()));
         }
         let stopped = container.and_then(|container| container.stopped_by_other);
@@ -135,12 +135,15 @@ pub(super) fn of(
             map.insert("stoppedByOther".to_owned(), json!(at.to_string()));
         }
     }
-    case.with_evidence(StructuredError::new(code, words(death)).details(details), death)
+    case.with_evidence(
+        StructuredError::new(code, words(failed_run)).details(details),
+        failed_run,
+    )
 }
 
 /// The error of a spent restart budget, with every failure inline.
-pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, deaths: &[FailedRun]) -> StructuredError {
-    let last = deaths.last();
+pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, failures: &[FailedRun]) -> StructuredError {
+    let last = failures.last();
     let message = match last {
         Some(last) => format!(
             "gave up after {restarts} restarts; the last time its {}",
@@ -152,8 +155,8 @@ pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, deaths: &[Fail
         .attempt(restarts)
         .details(json!({
             "restarts": restarts,
-            "attempts": attempts(case, deaths),
-            "crashLoop": is_crash_loop(deaths),
+            "attempts": attempts(case, failures),
+            "crashLoop": is_crash_loop(failures),
         }));
     let actions = Code::ContainerRestartExhausted.about().actions;
     let possible = |action: &ActionId| case.can_roll_back || *action != ActionId::Rollback;
@@ -166,8 +169,8 @@ pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, deaths: &[Fail
 }
 
 /// The error of a failure that comes back the same.
-pub(super) fn halted(case: &FailureContext<'_>, repetitions: u32, deaths: &[FailedRun]) -> StructuredError {
-    let last = deaths.last();
+pub(super) fn halted(case: &FailureContext<'_>, repetitions: u32, failures: &[FailedRun]) -> StructuredError {
+    let last = failures.last();
     let said = last
         .and_then(|last| last.evidence.as_ref())
         .and_then(last_line)
@@ -178,8 +181,8 @@ pub(super) fn halted(case: &FailureContext<'_>, repetitions: u32, deaths: &[Fail
         "event": "loop.halted",
         "repetitions": repetitions,
         "fingerprint": last.and_then(|last| fingerprint(case, last)),
-        "attempts": attempts(case, deaths),
-        "crashLoop": is_crash_loop(deaths),
+        "attempts": attempts(case, failures),
+        "crashLoop": is_crash_loop(failures),
     }));
     match last {
         Some(last) => case.with_evidence(error, last),
@@ -188,38 +191,43 @@ pub(super) fn halted(case: &FailureContext<'_>, repetitions: u32, deaths: &[Fail
 }
 
 /// A secret without its digits is most of a secret still, so it goes before they do.
-fn fingerprint(case: &FailureContext<'_>, death: &FailedRun) -> Option<diagnose::Fingerprint> {
-    let found = diagnose::fingerprint(death)?;
-    let said = death.evidence.as_ref().and_then(last_line)?;
+fn fingerprint(case: &FailureContext<'_>, failed_run: &FailedRun) -> Option<diagnose::Fingerprint> {
+    let found = diagnose::fingerprint(failed_run)?;
+    let said = failed_run.evidence.as_ref().and_then(last_line)?;
     Some(diagnose::Fingerprint {
         line: diagnose::normalised(&case.redacted(said)),
         ..found
     })
 }
 
-fn attempts(case: &FailureContext<'_>, deaths: &[FailedRun]) -> Vec<Value> {
-    deaths.iter().map(|death| case.facts(death)).collect()
+fn attempts(case: &FailureContext<'_>, failures: &[FailedRun]) -> Vec<Value> {
+    failures.iter().map(|failed_run| case.facts(failed_run)).collect()
 }
 
 /// It ends again and again, in the same way, before it did anything.
-fn is_crash_loop(deaths: &[FailedRun]) -> bool {
+fn is_crash_loop(failures: &[FailedRun]) -> bool {
     let alike = |pair: &[FailedRun]| pair[0].exit_code == pair[1].exit_code;
-    deaths.len() > 1 && deaths.windows(2).all(alike)
+    failures.len() > 1 && failures.windows(2).all(alike)
 }
 
 /// A failure in words, as in `process ended with exit code 3`.
-pub(super) fn words(death: &FailedRun) -> String {
-    let ran = death.started_at.map(|started| death.at.since(started).as_secs());
+pub(super) fn words(failed_run: &FailedRun) -> String {
+    let ran = failed_run
+        .started_at
+        .map(|started| failed_run.at.since(started).as_secs());
     let after = ran.map_or_else(String::new, |seconds| format!(" after {seconds} s"));
-    match (diagnose::kind(death), diagnose::signal(death.exit_code)) {
+    match (diagnose::kind(failed_run), diagnose::signal(failed_run.exit_code)) {
         (FailureKind::OutOfMemory, _) => format!("process ran out of memory{after}"),
         (FailureKind::Unhealthy, _) => format!("health check failed past its retries{after}"),
         (FailureKind::NotRunnable, _) => {
-            format!("command cannot be run (exit code {}){after}", death.exit_code)
+            format!(
+                "command cannot be run (exit code {}){after}",
+                failed_run.exit_code
+            )
         }
         (FailureKind::Signal, Some(signal)) => format!("process was ended by {signal}{after}"),
         (FailureKind::Signal | FailureKind::Exit, _) => {
-            format!("process ended with exit code {}{after}", death.exit_code)
+            format!("process ended with exit code {}{after}", failed_run.exit_code)
         }
     }
 }

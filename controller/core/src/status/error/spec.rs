@@ -24,12 +24,12 @@ pub(in crate::status) fn of_spec(
         container: None,
         revision: None,
     };
-    let error = |complaint: &Diagnostic| {
-        let spot = complaint
+    let error = |diagnostic: &Diagnostic| {
+        let spot = diagnostic
             .location
             .map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
-        let message = format!("{}{spot}: {}", rejection.spec_path, complaint.message);
-        let hint = complaint.hint.as_deref();
+        let message = format!("{}{spot}: {}", rejection.spec_path, diagnostic.message);
+        let hint = diagnostic.hint.as_deref();
         let forbidden = hint.and_then(|hint| hint.strip_prefix(POLICY));
         let code = if forbidden.is_some() {
             Code::PolicyViolation
@@ -38,9 +38,9 @@ pub(in crate::status) fn of_spec(
         };
         let error = StructuredError::new(code, message).details(json!({
             "specPath": rejection.spec_path,
-            "path": complaint.path,
-            "line": complaint.location.map(|spot| spot.line),
-            "column": complaint.location.map(|spot| spot.column),
+            "path": diagnostic.path,
+            "line": diagnostic.location.map(|spot| spot.line),
+            "column": diagnostic.location.map(|spot| spot.column),
             "hint": forbidden.or(hint),
         }));
         place.finish(error, at)
@@ -48,7 +48,7 @@ pub(in crate::status) fn of_spec(
     rejection
         .diagnostics
         .iter()
-        .filter(|complaint| complaint.is_error())
+        .filter(|diagnostic| diagnostic.is_error())
         .take(MOST)
         .map(error)
         .collect()
