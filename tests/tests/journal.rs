@@ -173,7 +173,7 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
     }
     assert!(!open.is_empty(), "no kill met an act on its way");
     for intent in &open {
-        let word = intent["settled"].as_str().unwrap_or_default();
+        let word = intent["resolution"].as_str().unwrap_or_default();
         assert!(["done", "notApplied", "repeat"].contains(&word), "{intent:#}");
     }
     assert_eq!(container_runs(engine, "opena"), before, "nothing was restarted");

@@ -102,9 +102,9 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
         &["doctor", "-o", "json", "--out", bundle.to_str().expect("a path")],
     );
     let broken = of(&found, "environment/broken");
-    assert_eq!(broken[0]["gravity"], "fail", "{found}");
+    assert_eq!(broken[0]["severity"], "fail", "{found}");
     assert_eq!(broken[0]["code"], "ENTRYPOINT_NOT_FOUND", "{found}");
-    assert_eq!(found["findings"][0]["gravity"], "fail", "{found}");
+    assert_eq!(found["findings"][0]["severity"], "fail", "{found}");
 
     let mut archive = tar::Archive::new(std::fs::File::open(&bundle).expect("a bundle"));
     let mut seen = Vec::new();

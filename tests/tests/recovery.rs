@@ -91,7 +91,7 @@ fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_fai
         now["restartsDuringRun"] == 1 && now["phase"] == "Ready"
     });
     let report = told(&argus, &["test", "end", "leased", "--case", "sell"]);
-    let found = &report["value"]["disturbances"][0];
+    let found = &report["value"]["disruptions"][0];
     assert_eq!(
         (&found["service"], &found["blame"]),
         (&"app".into(), &"test".into())

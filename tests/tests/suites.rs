@@ -203,7 +203,7 @@ fn a_service_that_fails_meanwhile_is_in_the_report() {
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
     let during = &report["suites"][0]["attempts"][0]["during"];
     assert_eq!(during["restartsDuringRun"], 1, "{report:#}");
-    assert_eq!(during["disturbances"][0]["service"], "web", "{report:#}");
+    assert_eq!(during["disruptions"][0]["service"], "web", "{report:#}");
     let error = json(&ended.stderr);
     assert_eq!(error["service"], "web", "{error:#}");
     assert_eq!(error["details"]["restartsDuringRun"], 1, "{error:#}");

@@ -48,7 +48,7 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
     );
     let facts: serde_json::Value = serde_json::from_str(&kept("evidence.json")).expect("whole JSON");
     assert_eq!(
-        (&facts["service"], &facts["incarnation"]),
+        (&facts["service"], &facts["run"]),
         (&"bad".into(), &1.into()),
         "{facts:#}"
     );

@@ -55,9 +55,9 @@ fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
         text(&error["details"]["probeOutput"]).contains("404"),
         "{error:#}"
     );
-    let log = facts["probeSaid"].as_array().expect("what the probe said");
+    let log = facts["probeOutput"].as_array().expect("what the probe said");
     assert!(
-        log.len() >= 3 && facts["probeSaid"] == error["details"]["probeLog"],
+        log.len() >= 3 && facts["probeOutput"] == error["details"]["probeLog"],
         "{facts:#}"
     );
 
@@ -160,7 +160,7 @@ fn a_death_within_the_delay_is_no_second_failure() {
     let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
     let error = &told["lastError"];
     assert_eq!(
-        (&error["code"], &error["details"]["incarnation"]),
+        (&error["code"], &error["details"]["run"]),
         (&"CONTAINER_CRASH".into(), &1.into()),
         "{told:#}"
     );
@@ -180,7 +180,7 @@ fn a_killed_controller_makes_no_second_failure_of_one_that_is_unhealthy() {
     let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
     let error = &told["lastError"];
     assert_eq!(
-        (&error["code"], &error["details"]["incarnation"]),
+        (&error["code"], &error["details"]["run"]),
         (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
         "{told:#}"
     );

@@ -76,7 +76,7 @@ fn an_unhealthy_service_is_left_running_until_the_test_ends() {
     let report = end(&case, "buy");
     let report = &report["value"];
     assert_eq!(report["restartsDuringRun"], 1, "{report:#}");
-    let found = &report["disturbances"][0];
+    let found = &report["disruptions"][0];
     assert_eq!(
         (&found["service"], &found["blame"]),
         (&"bad".into(), &"test".into()),
@@ -116,7 +116,7 @@ fn what_is_gone_or_dumb_is_of_no_use_to_a_test() {
         .docker_ok(&["exec", &case.container(), "sh", "-c", stop]);
     mended(&case, again);
     let report = end(&case, "ask");
-    let services = report["value"]["disturbances"].as_array().expect("what failed");
+    let services = report["value"]["disruptions"].as_array().expect("what failed");
     assert!(services.len() >= 2, "{report:#}");
     assert_eq!(report["value"]["restartsDuringRun"], services.len(), "{report:#}");
 }
