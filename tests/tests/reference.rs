@@ -135,8 +135,8 @@ fn of_the_journal(field: &str) -> BTreeSet<String> {
 #[test]
 fn the_page_of_the_journal_has_every_kind_and_every_note_and_no_other() {
     assert_eq!(of_the_journal("kind"), words::<Entry>(json!({ "kind": "?" })));
-    assert_eq!(of_the_journal("note"), words::<Event>(json!({ "note": "?" })));
-    assert_eq!(of_the_journal("end"), words::<Outcome>(json!("?")));
+    assert_eq!(of_the_journal("event"), words::<Event>(json!({ "event": "?" })));
+    assert_eq!(of_the_journal("outcome"), words::<Outcome>(json!("?")));
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn the_page_of_the_journal_has_the_fields_of_a_record_an_intent_and_a_result() {
             .collect::<Vec<_>>()
     };
     let intent = json!({ "kind": "intent", "environment": "shop", "cause": "why", "subject": { "kind": "network", "environment": "shop" },
-        "act": { "verb": "create-network", "name": "shop" } });
-    let result = json!({ "kind": "result", "of": 1, "environment": "shop", "verb": "start-container", "end": "failed",
+        "action": { "verb": "create-network", "name": "shop" } });
+    let result = json!({ "kind": "result", "of": 1, "environment": "shop", "verb": "start-container", "outcome": "failed",
         "code": "PORT_CONFLICT", "ms": 7 });
-    let note = json!({ "kind": "note", "note": "stop" });
+    let note = json!({ "kind": "event", "event": "stop" });
     let mut written: BTreeSet<String> = [intent, result, note].into_iter().flat_map(line).collect();
     // It is put behind the rest of the line.
     written.insert("sum".to_owned());

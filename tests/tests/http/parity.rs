@@ -71,7 +71,7 @@ impl Thing {
 fn without_what_is_the_same_in_each(told: &Value) -> Value {
     let mut told = told.clone();
     for record in told["items"].as_array_mut().expect("a list") {
-        without(record, &["v", "run", "kind", "note"]);
+        without(record, &["v", "run", "kind", "event"]);
     }
     told
 }

@@ -37,7 +37,7 @@ fn a_crash_is_an_error_a_restart_and_a_recovery_and_nothing_is_told_twice() {
     let names = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<String> {
         let notes = events_between(&env, before, after, &EnvHistory::default());
         let name = |note: &Event| {
-            serde_json::to_value(note).unwrap()["note"]
+            serde_json::to_value(note).unwrap()["event"]
                 .as_str()
                 .unwrap()
                 .to_owned()
