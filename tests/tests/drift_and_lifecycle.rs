@@ -76,10 +76,10 @@ fn containers_are_confined_as_their_file_says() {
         (engine.inspect("confined-one")?["HostConfig"]["PidsLimit"] == 64).then_some(())
     });
     let status = argus.wait_ready("confined", LIMIT);
-    let asked = host();
-    assert_eq!(asked["Init"], false);
-    assert!(!asked["SecurityOpt"].to_string().contains("no-new-privileges"));
-    let log = &asked["LogConfig"]["Config"];
+    let request = host();
+    assert_eq!(request["Init"], false);
+    assert!(!request["SecurityOpt"].to_string().contains("no-new-privileges"));
+    let log = &request["LogConfig"]["Config"];
     assert_eq!(
         (text(&log["max-size"]), text(&log["max-file"])),
         ("250000".into(), "2".into())
@@ -122,8 +122,8 @@ fn an_environment_lives_for_the_time_that_its_file_says() {
     argus.wait_until(LIMIT, "its time is over, and nobody asked", gone);
     argus.wait_until(LIMIT, "it is said why there is none", || {
         let get = argus.cli(&["get", "brief"]);
-        let told = String::from_utf8_lossy(&get.stderr).into_owned();
-        told.contains("its `argus.ttl` is over").then_some(())
+        let output = String::from_utf8_lossy(&get.stderr).into_owned();
+        output.contains("its `argus.ttl` is over").then_some(())
     });
     // A removal is of a container that nobody desires, and so of no environment.
     let events = argus.cli(&["events", "--type", "intent"]);
@@ -216,8 +216,8 @@ fn what_was_given_up_is_tried_with_the_image_that_its_tag_stands_for_now() {
         "{status:#}"
     );
     let events = argus.cli(&["events", "turned", "--type", "intent"]);
-    let told = String::from_utf8_lossy(&events.stdout).into_owned();
-    assert!(told.contains("its image is another by now"), "{told}");
+    let output = String::from_utf8_lossy(&events.stdout).into_owned();
+    assert!(output.contains("its image is another by now"), "{output}");
 }
 
 #[test]

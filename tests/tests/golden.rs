@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::case::Case;
-use crate::fixture::Stage;
+use crate::fixture::GoldenFixture;
 
 #[path = "golden/case.rs"]
 mod case;
@@ -37,7 +37,7 @@ fn every_case_is_decided_as_its_file_says() {
     for path in files {
         let case = Case::read(&std::fs::read_to_string(&path).unwrap());
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let found = match Stage::play(&case) {
+        let found = match GoldenFixture::play(&case) {
             Ok(found) => found,
             Err(why) => {
                 differing.push(format!("{name}: {why}"));

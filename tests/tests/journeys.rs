@@ -160,8 +160,8 @@ fn what_is_asked_right_after_an_edit_comes_after_it() {
         argus.write_spec("e2e.yaml", &file(mood));
         let waited = argus.cli(&["wait", "prompt"]);
         assert!(waited.status.success(), "{waited:?}");
-        let told = engine().inspect("prompt-web").expect("it runs")["Config"]["Env"].to_string();
-        assert!(told.contains(&format!("MOOD={mood}")), "{told}");
+        let output = engine().inspect("prompt-web").expect("it runs")["Config"]["Env"].to_string();
+        assert!(output.contains(&format!("MOOD={mood}")), "{output}");
     }
     argus.write_spec("e2e.yaml", &file("fourth"));
     let down = argus.cli(&["down", "prompt"]);
@@ -234,11 +234,11 @@ fn a_service_costs_its_create_its_start_and_one_read() {
     assert_eq!(made("POST /containers/*/start"), 3, "{seen:#?}");
     assert_eq!(made("POST /networks/create"), 1, "{seen:#?}");
     for (name, (id, _)) in container_runs(engine, "frugal") {
-        let looks = seen
+        let checks = seen
             .iter()
             .filter(|call| call.request == format!("GET /containers/{id}/json"));
         // An event that is later than the look after its call makes one more.
-        assert!(looks.count() <= 2, "{name}: {seen:#?}");
+        assert!(checks.count() <= 2, "{name}: {seen:#?}");
     }
 }
 

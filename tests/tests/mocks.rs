@@ -132,10 +132,10 @@ fn what_is_too_large_or_no_request_is_refused_and_hurts_nobody_else() {
 #[test]
 fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
     let mock = MockServer::start(&saying("word 0"));
-    let (stop, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, request) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|threads| {
         for keeps in [true, true, false] {
-            let (mock, stop, asked) = (&mock, &stop, &asked);
+            let (mock, stop, request) = (&mock, &stop, &request);
             threads.spawn(move || {
                 let mut client = mock.connect();
                 while !stop.load(Ordering::Relaxed) {
@@ -147,7 +147,7 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
                         answer.status == 200 && answer.body.starts_with(b"word "),
                         "{answer:?}"
                     );
-                    asked.fetch_add(1, Ordering::Relaxed);
+                    request.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
@@ -174,8 +174,8 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(
-        asked.load(Ordering::Relaxed) > 200,
-        "one for each file: {asked:?}"
+        request.load(Ordering::Relaxed) > 200,
+        "one for each file: {request:?}"
     );
     let health = mock.ask("GET", "/__argus/health", "").json();
     assert_eq!(

@@ -40,24 +40,24 @@ fn a_start_that_fails_in_the_middle_opens_the_breaker_and_goes_on_when_it_is_res
     let open = argus.wait_status("breaker", LIMIT, "says that its breaker is open", |now| {
         now["breaker"]["state"] == "open" && error(now, "CIRCUIT_OPEN").is_some()
     });
-    let told = error(&open, "CIRCUIT_OPEN").expect("looked for above");
-    assert_eq!(told["details"]["breaker"]["scope"], "environment", "{told:#}");
+    let output = error(&open, "CIRCUIT_OPEN").expect("looked for above");
+    assert_eq!(output["details"]["breaker"]["scope"], "environment", "{output:#}");
     assert_eq!(
-        told["details"]["cleanupPending"], true,
+        output["details"]["cleanupPending"], true,
         "a container is created and not started"
     );
     assert!(
-        told["details"]["pending"]
+        output["details"]["pending"]
             .as_array()
             .is_some_and(|all| !all.is_empty()),
-        "{told:#}"
+        "{output:#}"
     );
-    let after = told["retryAfter"].as_u64().expect("when it is tried again");
+    let after = output["retryAfter"].as_u64().expect("when it is tried again");
     assert!(
         (100..=140).contains(&after),
         "two minutes, 15 % more or less: {after}"
     );
-    let names: Vec<_> = told["remedies"]
+    let names: Vec<_> = output["remedies"]
         .as_array()
         .expect("remedies")
         .iter()
@@ -154,10 +154,10 @@ fn an_engine_that_is_gone_is_said_at_once_and_found_again_without_a_restart() {
         "{}",
         String::from_utf8_lossy(&logs.stderr)
     );
-    let said = String::from_utf8_lossy(&logs.stderr).into_owned();
+    let text = String::from_utf8_lossy(&logs.stderr).into_owned();
     assert!(
-        said.contains("circuit breaker") && said.contains("argus breaker reset"),
-        "{said}"
+        text.contains("circuit breaker") && text.contains("argus breaker reset"),
+        "{text}"
     );
     proxy.heal();
     let (exit, _) = json(&argus, &["breaker", "reset"]);

@@ -134,11 +134,11 @@ fn every_spec_and_every_piece_of_one_is_admitted_without_a_word() {
         fs::create_dir_all(folder.path().join("config")).expect("a folder");
         let document = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
         fs::write(folder.path().join("catalogue.yaml"), document).expect("a file");
-        let told = argus(&["validate", "--strict", file.to_str().expect("a path")]);
-        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        let output = argus(&["validate", "--strict", file.to_str().expect("a path")]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            told.status.success() && said.is_empty(),
-            "{}:\n{said}",
+            output.status.success() && text.is_empty(),
+            "{}:\n{text}",
             fence.place
         );
         admitted += 1;
@@ -159,8 +159,8 @@ fn every_other_yaml_is_read_by_what_it_is_for() {
             );
             seen.insert("schema");
         } else if fence.body.contains("scrape_configs:") {
-            let told = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], &fence.body);
-            assert!(told.status.success(), "{}: {told:?}", fence.place);
+            let output = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], &fence.body);
+            assert!(output.status.success(), "{}: {output:?}", fence.place);
             seen.insert("prometheus");
         }
     }
@@ -202,13 +202,13 @@ fn the_message_that_shows_the_style_is_one_that_is_told() {
     fs::write(folder.path().join("shop.e2e.yaml"), BAD).expect("a file");
     let words = line.trim_start_matches("$ argus ").split(' ');
     let mut command = Command::new(binary::argus());
-    let told = command
+    let output = command
         .args(words)
         .current_dir(folder.path())
         .output()
         .expect("argus runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert_eq!(shown, text(&told.stderr) + &text(&told.stdout));
+    assert_eq!(shown, text(&output.stderr) + &text(&output.stdout));
 }
 
 #[test]

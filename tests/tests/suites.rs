@@ -42,7 +42,7 @@ fn started(project: &str, port: u16, suites: &str) -> Controller<'static> {
     argus
 }
 
-fn told(output: &Output) -> String {
+fn output(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
 }
 
@@ -68,9 +68,9 @@ fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_err
     let argus = started("suites", 18900, suites);
     // Stdout is the report alone.
     let ran = argus.cli(&["test", "run", "suites", "-o", "json"]);
-    assert_eq!(ran.status.code(), Some(1), "{}", told(&ran));
+    assert_eq!(ran.status.code(), Some(1), "{}", output(&ran));
     let report: Value =
-        serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", told(&ran)));
+        serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", output(&ran)));
     let result = |index: usize| {
         let suite = &report["suites"][index];
         format!(
@@ -102,17 +102,21 @@ fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_err
     );
     // Chosen ones, for people: what it writes is seen as it was written.
     let smoke = argus.cli(&["test", "run", "suites", "--suite", "smoke"]);
-    assert!(smoke.status.success(), "{}", told(&smoke));
+    assert!(smoke.status.success(), "{}", output(&smoke));
     let shown = String::from_utf8_lossy(&smoke.stdout).into_owned();
     assert!(
         shown.starts_with("hello") && shown.contains("passed smoke in "),
         "{shown}"
     );
     let unknown = argus.cli(&["test", "run", "suites", "--suite", "moon"]);
-    assert_eq!(unknown.status.code(), Some(2), "{}", told(&unknown));
-    assert!(told(&unknown).contains("there are: smoke"), "{}", told(&unknown));
+    assert_eq!(unknown.status.code(), Some(2), "{}", output(&unknown));
+    assert!(
+        output(&unknown).contains("there are: smoke"),
+        "{}",
+        output(&unknown)
+    );
     let old = argus.cli(&["test", "run", "suites", "--suite", "old", "-o", "json"]);
-    assert_eq!(json(&old.stderr)["code"], "PREREQ_MISSING", "{}", told(&old));
+    assert_eq!(json(&old.stderr)["code"], "PREREQ_MISSING", "{}", output(&old));
     assert!(
         ["smoke", "shaky", "broken"]
             .iter()
@@ -176,10 +180,10 @@ fn a_service_that_fails_meanwhile_is_in_the_report() {
     let argus = started("shaken", 18920, "    []");
     argus.wait_ready("shaken", LIMIT);
     let go = argus.state.join("go");
-    let began = argus.state.join("began");
+    let started = argus.state.join("began");
     let command = format!(
         "touch {}; until test -e {}; do sleep 0.1; done; exit 1",
-        began.display(),
+        started.display(),
         go.display()
     );
     let waiting = argus
@@ -192,14 +196,14 @@ fn a_service_that_fails_meanwhile_is_in_the_report() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    wait::until(LIMIT, "the test began", || began.exists().then_some(()));
+    wait::until(LIMIT, "the test began", || started.exists().then_some(()));
     engine().kill_all_in("shaken-web");
     argus.wait_status("shaken", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     std::fs::write(&go, "").unwrap();
     let ended = waiting.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(1), "{}", told(&ended));
+    assert_eq!(ended.status.code(), Some(1), "{}", output(&ended));
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
     let during = &report["suites"][0]["attempts"][0]["during"];
     assert_eq!(during["restartsDuringRun"], 1, "{report:#}");

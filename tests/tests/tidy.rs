@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const LONGEST_ROOM: usize = 400;
+const MAX_LINES: usize = 400;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -137,12 +137,12 @@ fn the_arrows_between_floors_point_down() {
         ),
     ];
     let mut offences = Vec::new();
-    for (floor, below) in floors {
-        let used = dependencies(&format!("{floor}/Cargo.toml"), "dependencies");
+    for (baseline, below) in floors {
+        let used = dependencies(&format!("{baseline}/Cargo.toml"), "dependencies");
         let ours = used.iter().filter(|name| name.starts_with("argus"));
         offences.extend(
             ours.filter(|name| !below.contains(&name.as_str()))
-                .map(|name| format!("{floor} -> {name}")),
+                .map(|name| format!("{baseline} -> {name}")),
         );
     }
     none("a floor may see only those below it", &offences);
@@ -225,7 +225,7 @@ fn the_brain_does_no_io_and_waits_for_nobody() {
 fn a_room_has_at_most_400_lines() {
     let too_long = |path: String| {
         let lines = read(&path).lines().count();
-        (lines > LONGEST_ROOM).then(|| format!("{path}: {lines}"))
+        (lines > MAX_LINES).then(|| format!("{path}: {lines}"))
     };
     none(
         "split by what a room says in one sentence",

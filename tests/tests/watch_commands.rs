@@ -143,9 +143,9 @@ fn logs_with_follow_go_on_as_lines_come_and_end_with_the_container() {
     engine.docker_ok(&["kill", "followed-clock"]);
     let (text, ended) = shown.end(LIMIT);
     assert!(ended.success(), "nothing more will come: {ended:?}: {text}");
-    let told = ticks(&text);
+    let output = ticks(&text);
     assert!(
-        told.windows(2).all(|two| two[1] == two[0] + 1),
-        "each once, in order: {told:?}"
+        output.windows(2).all(|two| two[1] == two[0] + 1),
+        "each once, in order: {output:?}"
     );
 }

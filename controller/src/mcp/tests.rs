@@ -457,7 +457,10 @@ async fn a_file_is_written_when_it_is_right_and_only_then() {
     let answer = stage.call("argus_apply", json!({ "content": wrong })).await;
     let error = answer.structured_content.unwrap();
     assert_eq!(error["code"], "SPEC_INVALID");
-    assert_eq!(error["details"]["diagnostics"][0]["location"]["line"], 3, "{error}");
+    assert_eq!(
+        error["details"]["diagnostics"][0]["location"]["line"], 3,
+        "{error}"
+    );
     assert!(error["details"]["diagnostics"][0]["hint"].is_string(), "{error}");
     assert_eq!(std::fs::read_dir(&specs).unwrap().count(), 0);
     for name in [

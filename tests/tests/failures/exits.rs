@@ -14,7 +14,7 @@ use crate::case::{Case, SLACK, assert_delay, once, shell, started};
 fn a_crash_is_told_with_its_last_words_and_comes_back() {
     let script = once("echo working; echo out of ideas >&2; exit 1");
     let case = Case::shell("crashes", "restartDelay: 1s", &script);
-    let (told, runs) = case.runs_until("runs again", |bad| {
+    let (output, runs) = case.runs_until("runs again", |bad| {
         bad["restarts"] == 1 && bad["state"] == "Ready"
     });
     let first = runs.first().expect("its end was seen");
@@ -27,8 +27,8 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
         "a first failure costs no new container"
     );
 
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(error["exitCode"], 1);
     assert_eq!(text(&error["stderrTail"]).trim_end(), "out of ideas");
     assert_eq!(text(&error["stdoutTail"]).trim_end(), "working");
@@ -72,9 +72,9 @@ fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
             shell("ends", &once("exit 0"), "")
         ),
     );
-    let told = case.wait_restarted(1);
-    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
-    assert_eq!(told["lastError"]["exitCode"], 0);
+    let output = case.wait_restarted(1);
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(output["lastError"]["exitCode"], 0);
     let status = case.argus.wait_ready("ends", argus_tests::fixture::LIMIT);
     let job = Controller::service(&status, "job");
     assert_eq!(
@@ -164,14 +164,14 @@ fn what_the_engine_refuses_to_start_is_no_crash() {
 #[test]
 fn a_signal_is_told_by_its_name() {
     let case = Case::shell("segv", "restartDelay: 1s", &once("kill -SEGV $$"));
-    let told = case.wait_restarted(1);
-    let details = &told["lastError"]["details"];
-    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+    let output = case.wait_restarted(1);
+    let details = &output["lastError"]["details"];
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(
         (&details["signal"], &details["oomKilled"]),
         (&"SIGSEGV".into(), &false.into())
     );
-    assert_eq!(told["lastError"]["exitCode"], 139);
+    assert_eq!(output["lastError"]["exitCode"], 139);
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn a_kill_from_outside_is_no_want_of_memory() {
     );
     case.wait_restarted(0);
     case.signal(Signal::KILL);
-    let told = case.wait_restarted(1);
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    let output = case.wait_restarted(1);
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(error["exitCode"], 137);
     assert_eq!(error["details"]["signal"], "SIGKILL");
     assert_eq!(error["details"]["oomKilled"], false);

@@ -30,22 +30,22 @@ fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
     let first = text(&case.inspect().expect("it runs")["Id"]);
     case.engine
         .docker_ok(&["exec", "sickens-bad", "rm", "/www/healthz"]);
-    let told = case.wait("tells that it is unhealthy", |bad| {
+    let output = case.wait("tells that it is unhealthy", |bad| {
         bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
             && bad["lastError"]["details"]["questions"].is_object()
     });
-    let error = &told["lastError"];
+    let error = &output["lastError"];
     let questions = error["details"]["questions"].as_object().expect("questions");
-    let asked = |what: &str| {
+    let request = |what: &str| {
         let found = questions.iter().find(|(question, _)| question.starts_with(what));
         found.map_or_else(
             || panic!("{what} was not asked: {error:#}"),
             |(_, answer)| text(answer),
         )
     };
-    assert_eq!(asked("tcp "), "connected");
+    assert_eq!(request("tcp "), "connected");
     assert!(
-        asked("dns on argusai-sickens-network").contains("bad"),
+        request("dns on argusai-sickens-network").contains("bad"),
         "{error:#}"
     );
     let facts = fs::read(case.evidence(error).join("evidence.json")).expect("evidence");
@@ -62,9 +62,9 @@ fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
     );
 
     // A restart brings the file back only with a new container, which the second failure in a row makes.
-    let told = case.wait_restarted(2);
-    assert_eq!(told["health"], "Healthy", "{told:#}");
-    assert_ne!(told["containerId"], first.as_str());
+    let output = case.wait_restarted(2);
+    assert_eq!(output["health"], "Healthy", "{output:#}");
+    assert_ne!(output["containerId"], first.as_str());
     case.argus.wait_ready("sickens", LIMIT);
 }
 
@@ -75,10 +75,10 @@ fn what_never_becomes_healthy_is_given_up_within_its_budget() {
         "maxRestarts: 2, restartDelay: 1s",
         &web("neverwell", 18331, "/nowhere", ""),
     );
-    let (told, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{told:#}");
-    assert_eq!(told["restarts"], 2, "{runs:#?}");
+    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
+    assert_eq!(output["restarts"], 2, "{runs:#?}");
     let attempts = error["details"]["attempts"].as_array().expect("attempts");
     assert_eq!(attempts.len(), 3, "{error:#}");
     assert!(
@@ -118,10 +118,10 @@ fn what_ignores_its_stop_signal_is_restarted_all_the_same() {
     case.engine.docker_ok(&["exec", "deaf-bad", "rm", "/www/healthz"]);
     let again = case.started_after(before);
     assert!(again > before);
-    let told = case.wait_restarted(2);
+    let output = case.wait_restarted(2);
     assert_eq!(
-        told["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
-        "a kill of our own is no crash: {told:#}"
+        output["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
+        "a kill of our own is no crash: {output:#}"
     );
     case.argus.wait_ready("deaf", LIMIT);
 }
@@ -144,8 +144,8 @@ fn what_recovers_within_its_delay_is_not_restarted() {
     let (case, before) = sick("recovers", 18333);
     case.engine
         .docker_ok(&["exec", "recovers-bad", "touch", "/www/healthz"]);
-    let told = case.wait_restarted(0);
-    assert_eq!(told["health"], "Healthy", "{told:#}");
+    let output = case.wait_restarted(0);
+    assert_eq!(output["health"], "Healthy", "{output:#}");
     wait::all_the_while(Duration::from_secs(8), "it runs on", || {
         case.inspect().as_ref().and_then(started) == Some(before)
     });
@@ -157,12 +157,12 @@ fn a_death_within_the_delay_is_no_second_failure() {
     let (case, before) = sick("diestoo", 18334);
     case.signal(Signal::KILL);
     let again = case.started_after(before);
-    let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
-    let error = &told["lastError"];
+    let output = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let error = &output["lastError"];
     assert_eq!(
         (&error["code"], &error["details"]["run"]),
         (&"CONTAINER_CRASH".into(), &1.into()),
-        "{told:#}"
+        "{output:#}"
     );
     let failed = error["timestamp"]
         .as_str()
@@ -177,12 +177,12 @@ fn a_killed_controller_makes_no_second_failure_of_one_that_is_unhealthy() {
     case.argus.kill9();
     case.argus.start_again();
     let again = case.started_after(before);
-    let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
-    let error = &told["lastError"];
+    let output = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let error = &output["lastError"];
     assert_eq!(
         (&error["code"], &error["details"]["run"]),
         (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
-        "{told:#}"
+        "{output:#}"
     );
     let failed = error["timestamp"]
         .as_str()

@@ -26,8 +26,8 @@ fn end(case: &Case, test: &str) -> Value {
     let output = case
         .argus
         .cli(&["test", "end", case.name, "--case", test, "-o", "json"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
@@ -35,18 +35,18 @@ fn end(case: &Case, test: &str) -> Value {
 fn sicken(case: &Case, test: &str) -> Value {
     case.engine
         .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
-    let told = case.wait("is left to the test", |bad| {
+    let output = case.wait("is left to the test", |bad| {
         bad["waitingOn"]["reason"] == "TestLease"
     });
-    let message = told["waitingOn"]["message"].to_string();
+    let message = output["waitingOn"]["message"].to_string();
     assert!(message.contains(test), "{message}");
-    assert_eq!(told["health"], "Unhealthy", "{told:#}");
-    assert_eq!(told["lastError"]["code"], "HEALTH_CHECK_TIMEOUT", "{told:#}");
-    told
+    assert_eq!(output["health"], "Unhealthy", "{output:#}");
+    assert_eq!(output["lastError"]["code"], "HEALTH_CHECK_TIMEOUT", "{output:#}");
+    output
 }
 
 /// Until it is healthy again, in a container of its own.
-fn mended(case: &Case, before: Timestamp) -> Timestamp {
+fn recovered(case: &Case, before: Timestamp) -> Timestamp {
     let again = case.started_after(before);
     case.argus.wait_ready(case.name, LIMIT);
     again
@@ -82,19 +82,19 @@ fn an_unhealthy_service_is_left_running_until_the_test_ends() {
         (&"bad".into(), &"test".into()),
         "{report:#}"
     );
-    mended(&case, before);
+    recovered(&case, before);
 }
 
 #[test]
 fn a_lease_that_runs_out_ends_by_itself() {
     let (case, before) = sick("forgotten", 18342);
     begin(&case, "sell", "8s");
-    let told = sicken(&case, "sell");
-    let until = told["waitingOn"]["until"]
+    let output = sicken(&case, "sell");
+    let until = output["waitingOn"]["until"]
         .as_str()
         .and_then(Timestamp::parse)
         .expect("until when");
-    let again = mended(&case, before);
+    let again = recovered(&case, before);
     assert!(again >= until, "not before it ran out: {again:?} < {until:?}");
     let status = case.argus.status(case.name);
     assert!(!status.to_string().contains("TestLease"), "{status:#}");
@@ -114,7 +114,7 @@ fn what_is_gone_or_dumb_is_of_no_use_to_a_test() {
     let stop = "kill -STOP $(busybox pidof httpd)";
     case.engine
         .docker_ok(&["exec", &case.container(), "sh", "-c", stop]);
-    mended(&case, again);
+    recovered(&case, again);
     let report = end(&case, "ask");
     let services = report["value"]["disruptions"].as_array().expect("what failed");
     assert!(services.len() >= 2, "{report:#}");

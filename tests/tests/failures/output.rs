@@ -17,14 +17,14 @@ const TAKING: Duration = Duration::from_secs(5);
 /// Lets a container say `script` and crash; the error that is told once it runs again in time.
 fn crash(name: &'static str, script: &str) -> (Case, Value) {
     let case = Case::shell(name, "restartDelay: 1s", &once(&format!("{script}; exit 1")));
-    let (told, runs) = case.runs_until("runs again", |bad| {
+    let (output, runs) = case.runs_until("runs again", |bad| {
         bad["restarts"] == 1 && bad["state"] == "Ready"
     });
     let again = case.inspect().as_ref().and_then(started).expect("it runs");
     let took = again.since(runs[0].finished);
     assert!(took <= TAKING + SLACK + SLACK, "{name} was held up for {took:?}");
-    let error = told["lastError"].clone();
-    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    let error = output["lastError"].clone();
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(
         error["details"]["missing"].as_array().map(Vec::len),
         Some(0),

@@ -32,16 +32,18 @@ fn a_killed_controller_keeps_delay_and_budget() {
     });
     case.argus.kill9();
     case.argus.start_again();
-    let (told, rest) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let (output, rest) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
     runs.extend(rest);
     runs.sort_by_key(|run| run.started);
     runs.dedup();
     assert_delays(&runs, &[3, 6].map(Duration::from_secs), LIMIT);
-    assert_eq!(told["restarts"], 2, "{told:#}");
+    assert_eq!(output["restarts"], 2, "{output:#}");
     assert_eq!(
-        told["lastError"]["details"]["attempts"].as_array().map(Vec::len),
+        output["lastError"]["details"]["attempts"]
+            .as_array()
+            .map(Vec::len),
         Some(3),
-        "{told:#}"
+        "{output:#}"
     );
 
     // In good order, too.
@@ -54,8 +56,8 @@ fn a_killed_controller_keeps_delay_and_budget() {
         .wait_until(LIMIT, "the new controller tells of itself", || {
             (pid() != before).then_some(())
         });
-    let told = case.wait("has given up still", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    assert_eq!(told["restarts"], 2, "{told:#}");
+    let output = case.wait("has given up still", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    assert_eq!(output["restarts"], 2, "{output:#}");
     wait::all_the_while(Duration::from_secs(3), "a spent budget is spent", || {
         case.inspect().as_ref().and_then(started) == last
     });
@@ -74,8 +76,8 @@ fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
     case.write("restartDelay: 50s", &shell("hurried", "exec sleep 3600", ""));
     let again = case.started_after(finished);
     assert!(again.since(finished) < Duration::from_secs(30), "it waited");
-    let told = case.wait_restarted(0);
-    assert!(told["lastError"].is_null(), "{told:#}");
+    let output = case.wait_restarted(0);
+    assert!(output["lastError"].is_null(), "{output:#}");
 }
 
 #[test]
@@ -86,19 +88,21 @@ fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
         "maxRestarts: 1, restartDelay: 500ms",
         &shell("slowly", BABBLE, more),
     );
-    let (told, runs) = case.runs_until("has spent its budget", |bad| {
+    let (output, runs) = case.runs_until("has spent its budget", |bad| {
         bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
     });
     assert_eq!(
-        (&told["restarts"], &told["waitingOn"]["reason"]),
+        (&output["restarts"], &output["waitingOn"]["reason"]),
         (&1.into(), &"RestartBackoff".into()),
-        "{told:#}"
+        "{output:#}"
     );
-    assert_eq!(told["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");
+    assert_eq!(output["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(
-        told["lastError"]["details"]["attempts"].as_array().map(Vec::len),
+        output["lastError"]["details"]["attempts"]
+            .as_array()
+            .map(Vec::len),
         Some(2),
-        "{told:#}"
+        "{output:#}"
     );
     let last = runs.last().expect("two runs").clone();
     let minute = Duration::from_secs(60);
@@ -131,9 +135,9 @@ fn a_registry_that_says_nothing_is_waited_for_as_long_as_was_said() {
             "version: \"1\"\nproject: {{ name: silent }}\nservice: {{ image: \"{image}\", container: {{ name: silent-web }} }}\n"
         ),
     );
-    let told = argus.wait_status("silent", LIMIT, "gives the pull up", |status| {
+    let output = argus.wait_status("silent", LIMIT, "gives the pull up", |status| {
         status["errors"].to_string().contains("IMAGE_PULL_FAILED")
     });
-    let told = told["errors"].to_string();
-    assert!(told.contains("no progress for 2 s"), "{told}");
+    let output = output["errors"].to_string();
+    assert!(output.contains("no progress for 2 s"), "{output}");
 }

@@ -19,8 +19,8 @@ fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
         ["api -> db:8080", "web -> api:8080", "web -> payments:8080"],
         "{status:#}"
     );
-    let (code, told) = network(&argus, "matrix", &[]);
-    assert_eq!((code, links(&told)), (Some(0), links(&status)), "{told:#}");
+    let (code, output) = network(&argus, "matrix", &[]);
+    assert_eq!((code, links(&output)), (Some(0), links(&status)), "{output:#}");
     argus.wait_until(LIMIT, "the journal tells it", || {
         let events = argus.cli(&["events", "matrix", "--type", "network_verified"]);
         String::from_utf8_lossy(&events.stdout)
@@ -55,17 +55,17 @@ fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say(
         error["remedies"][0]["command"], "argus network deaf --verify",
         "{error:#}"
     );
-    let (code, told) = network(&argus, "deaf", &[]);
+    let (code, output) = network(&argus, "deaf", &[]);
     assert_eq!(
-        (code, &told["errors"][0]["errorId"]),
+        (code, &output["errors"][0]["errorId"]),
         (Some(1), &error["errorId"])
     );
     let begin = || argus.cli(&["test", "begin", "deaf", "--case", "one", "-o", "json"]);
     let refused = begin();
-    let told = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
+    let output = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
     assert!(
-        !refused.status.success() && told.contains("NETWORK_UNREACHABLE"),
-        "no test begins like this: {told}"
+        !refused.status.success() && output.contains("NETWORK_UNREACHABLE"),
+        "no test begins like this: {output}"
     );
     // The file says where the database really is, and all is well.
     argus.write_spec("e2e.yaml", &shop("deaf", 19030, 8080));

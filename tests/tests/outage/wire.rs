@@ -7,7 +7,7 @@ use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
 /// Calls have 2 or 15 s here; an error that comes later than this waited for something else.
-const TOLD: Duration = Duration::from_secs(45);
+const OUTPUT: Duration = Duration::from_secs(45);
 const CREATE: &str = "POST /containers/create";
 const START: &str = "POST /containers/*/start";
 const LIST: &str = "GET /containers/json";
@@ -105,12 +105,12 @@ fn quick() -> Vec<(String, String)> {
 /// All codes that an environment's status and the controller's tell.
 fn codes(argus: &Controller<'_>, env: &str) -> Vec<String> {
     let (status, whole) = (argus.status(env), argus.controller_status());
-    let told = |document: &serde_json::Value| document["errors"].as_array().cloned().unwrap_or_default();
+    let output = |document: &serde_json::Value| document["errors"].as_array().cloned().unwrap_or_default();
     let services = status["services"].as_array().cloned().unwrap_or_default();
     let of_services = services.into_iter().map(|service| service["lastError"].clone());
-    let all = told(&status)
+    let all = output(&status)
         .into_iter()
-        .chain(told(&whole))
+        .chain(output(&whole))
         .chain(of_services)
         .collect::<Vec<_>>();
     all.iter()
@@ -144,7 +144,7 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
             .then_some(())
     });
     let (took, ()) = wait::timed(|| {
-        argus.wait_until(TOLD, &format!("{name} tells {}", case.code), || {
+        argus.wait_until(OUTPUT, &format!("{name} tells {}", case.code), || {
             codes(&argus, &name)
                 .iter()
                 .any(|code| code == case.code)
@@ -198,14 +198,14 @@ fn a_wire_that_is_only_slow_is_no_error() {
     let (proxy, argus) = proxied(engine, "slowly");
     proxy.inject(ALL, Fault::Delay(Duration::from_millis(400)), 1_000_000);
     argus.write_spec("e2e.yaml", &shop("slowly", 18440, "one"));
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     argus.wait_until(LIMIT, "Ready over a slow wire", || {
-        told.extend(codes(&argus, "slowly"));
+        output.extend(codes(&argus, "slowly"));
         (argus.status("slowly")["phase"] == "Ready").then_some(())
     });
     // What other tests leave on the engine that they share is told as well.
-    told.retain(|code| code != "ORPHAN_DETECTED");
-    assert_eq!(told, Vec::<String>::new());
+    output.retain(|code| code != "ORPHAN_DETECTED");
+    assert_eq!(output, Vec::<String>::new());
     assert_eq!(container_runs(engine, "slowly").len(), 3);
 }
 

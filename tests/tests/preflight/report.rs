@@ -103,9 +103,9 @@ fn an_engine_that_hangs_is_waited_for_within_the_limit() {
     let engine = PrivateEngine::start();
     let argus = Controller::prepare(&engine, RunOptions::default());
     engine.freeze();
-    let begun = argus_reconciler::clock::now();
+    let started = argus_reconciler::clock::now();
     let output = argus.cli(&["preflight", "-o", "json"]);
-    let took = argus_reconciler::clock::now().since(begun);
+    let took = argus_reconciler::clock::now().since(started);
     engine.thaw();
     let found = report(&output);
     assert_eq!(check(&found, "engine")["result"], "fail", "{found:#}");

@@ -89,8 +89,8 @@ fn the_day_with_all_commands_has_all_of_them() {
             .collect();
         verb.join(" ")
     };
-    let told: BTreeSet<String> = rows.map(verb).collect();
-    assert!(told.len() > 30, "{told:?}");
+    let output: BTreeSet<String> = rows.map(verb).collect();
+    assert!(output.len() > 30, "{output:?}");
     let lines = fence::of("docs/cli.md")
         .iter()
         .flat_map(typed)
@@ -101,6 +101,6 @@ fn the_day_with_all_commands_has_all_of_them() {
             .iter()
             .any(|(line, _)| *line == begins || line.starts_with(&format!("{begins} ")))
     };
-    let missing: Vec<_> = told.iter().filter(|verb| !is_typed(verb)).collect();
+    let missing: Vec<_> = output.iter().filter(|verb| !is_typed(verb)).collect();
     assert_eq!(missing, ELSEWHERE, "every command has its line");
 }

@@ -70,18 +70,18 @@ const FOREIGN: u16 = 18_502;
 const HOME: usize = 36;
 
 /// The stage of one test binary.
-pub(crate) struct Scene {
+pub(crate) struct TranscriptFixture {
     engine: &'static PrivateEngine,
     home: PathBuf,
     _holder: PortHolder,
     _controller: Controller<'static>,
 }
 
-impl Scene {
+impl TranscriptFixture {
     /// Set once, when all of it is as it stays.
     pub(crate) fn set() -> &'static Self {
-        static SCENE: OnceLock<Scene> = OnceLock::new();
-        SCENE.get_or_init(Self::make)
+        static FIXTURE: OnceLock<TranscriptFixture> = OnceLock::new();
+        FIXTURE.get_or_init(Self::make)
     }
 
     fn make() -> Self {
