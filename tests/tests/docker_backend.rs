@@ -210,7 +210,7 @@ fn running(container: &Container) -> bool {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one life from its beginning to its end")]
-fn every_act_can_be_repeated_and_is_seen() {
+fn every_action_is_repeatable_and_observed() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -397,7 +397,7 @@ fn every_act_can_be_repeated_and_is_seen() {
 }
 
 #[test]
-fn what_others_do_to_a_container_is_seen() {
+fn external_changes_to_containers_are_observed() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -442,7 +442,7 @@ fn what_others_do_to_a_container_is_seen() {
 }
 
 #[test]
-fn what_is_not_ours_is_never_touched() {
+fn foreign_objects_are_never_changed() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -559,7 +559,7 @@ impl Drop for Listener {
 }
 
 #[test]
-fn a_refused_port_names_its_owner() {
+fn refused_port_names_its_owner() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -648,7 +648,7 @@ fn a_refused_port_names_its_owner() {
 }
 
 #[test]
-fn refusals_say_what_is_wrong() {
+fn refusals_name_their_cause() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -765,7 +765,7 @@ impl Progress for Received {
 }
 
 #[test]
-fn an_image_is_built_from_its_folder() {
+fn image_is_built_from_its_context() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     let folder = engine.scratch("build");
@@ -856,7 +856,7 @@ fn an_image_is_built_from_its_folder() {
 }
 
 #[test]
-fn an_image_is_pulled_from_its_registry() {
+fn image_is_pulled_from_its_registry() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     let registry = Registry::start(engine, 19555);
@@ -903,7 +903,7 @@ fn signal(pid: &str, signal: &str) {
 }
 
 #[test]
-fn a_container_that_hangs_delays_no_other() {
+fn hanging_container_delays_no_other() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -943,7 +943,7 @@ fn a_container_that_hangs_delays_no_other() {
 }
 
 #[test]
-fn a_consumer_that_sleeps_catches_up() {
+fn sleeping_consumer_catches_up() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -985,7 +985,7 @@ fn a_consumer_that_sleeps_catches_up() {
 }
 
 #[test]
-fn a_broken_wire_gives_honest_outcomes() {
+fn broken_connection_gives_honest_outcomes() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     let proxy = Proxy::start(&engine.scratch("wire").join("docker.sock"), &engine.socket());
@@ -1054,7 +1054,7 @@ fn a_broken_wire_gives_honest_outcomes() {
 }
 
 #[test]
-fn events_that_stopped_coming_are_noticed() {
+fn stalled_event_stream_is_detected() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     let proxy = Proxy::start(&engine.scratch("mute").join("docker.sock"), &engine.socket());
@@ -1092,7 +1092,7 @@ fn events_that_stopped_coming_are_noticed() {
 }
 
 #[test]
-fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
+fn engine_with_pings_but_no_lists_is_connected_once() {
     const HALF: &str =
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n[{\"I\"";
     let engine = PrivateEngine::start();
@@ -1129,7 +1129,7 @@ fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
 }
 
 #[test]
-fn an_engine_that_goes_and_comes_back_is_followed() {
+fn engine_that_leaves_and_returns_is_followed() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
@@ -1172,7 +1172,7 @@ fn an_engine_that_goes_and_comes_back_is_followed() {
 }
 
 #[test]
-fn an_engine_that_is_not_there_yet_is_waited_for() {
+fn watch_waits_for_an_absent_engine() {
     let engine = PrivateEngine::start();
     engine.stop();
     block(async {

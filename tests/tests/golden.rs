@@ -30,7 +30,7 @@ fn files() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_case_is_decided_as_its_file_says() {
+fn every_golden_case_is_planned_as_recorded() {
     let files = files();
     assert!(files.len() >= 60, "{} cases", files.len());
     let mut differing = Vec::new();

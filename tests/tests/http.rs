@@ -104,7 +104,7 @@ impl HttpFixture<'_> {
 }
 
 #[test]
-fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one_form() {
+fn documented_requests_work_and_others_are_refused() {
     let fixture = HttpFixture::open();
     fixture.argus.write_spec("e2e.yaml", &shop("asked", 18700, "one"));
     fixture.argus.wait_ready("asked", LIMIT);
@@ -294,7 +294,7 @@ fn greets_agents(fixture: &HttpFixture<'_>) {
 }
 
 #[test]
-fn everybody_here_may_look_and_only_who_proves_to_be_the_user_may_change() {
+fn local_users_read_and_only_the_owner_writes() {
     let fixture = HttpFixture::open();
     fixture.argus.write_spec("e2e.yaml", &shop("doors", 18710, "one"));
     fixture.argus.wait_ready("doors", LIMIT);
@@ -379,7 +379,7 @@ fn ids(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
+fn crash_is_streamed_and_replayed_to_returning_clients() {
     let fixture = HttpFixture::open();
     fixture.argus.write_spec("e2e.yaml", &shop("told", 18720, "one"));
     fixture.argus.wait_ready("told", LIMIT);
@@ -426,7 +426,7 @@ fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
 }
 
 #[test]
-fn ten_thousand_events_are_told_once_each_five_hundred_hear_what_they_asked_for_and_who_never_reads_delays_nobody()
+fn ten_thousand_events_reach_500_clients_exactly_once()
  {
     const FAULTY: u64 = 10_000;
     // The clients read what comes through one after the other: what they want of the storm is that much each.
@@ -534,7 +534,7 @@ fn many_commands(socket: &std::path::Path, number: u64) {
 }
 
 #[test]
-fn a_disk_that_hangs_and_who_never_reads_hold_up_nobody_else() {
+fn hanging_disk_and_unread_streams_delay_no_one_else() {
     let fixture = HttpFixture::open();
     fixture.argus.write_spec("e2e.yaml", &shop("aside", 18740, "one"));
     fixture.argus.wait_ready("aside", LIMIT);

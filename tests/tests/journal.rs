@@ -65,7 +65,7 @@ fn run_command(argus: &Controller<'_>, words: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
+fn full_disk_stops_actions_until_a_resume() {
     let engine = engine();
     let state = engine.scratch("journal-full").join("state");
     small_disk(&state);
@@ -132,7 +132,7 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
 }
 
 #[test]
-fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
+fn killed_controller_recovers_its_open_intents() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("a.e2e.yaml", &many("opena", 2));
@@ -196,7 +196,7 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
 }
 
 #[test]
-fn a_state_folder_that_is_removed_ends_the_controller_with_what_happened() {
+fn removed_state_directory_ends_the_controller() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &many("gone", 1));

@@ -28,7 +28,7 @@ fn leases(engine: &PrivateEngine) -> Vec<String> {
 }
 
 #[test]
-fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_killed() {
+fn second_controller_waits_and_takes_over_after_a_kill() {
     let engine = engine();
     let first = Controller::start(engine, soon());
     first.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
@@ -76,7 +76,7 @@ fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_ki
 }
 
 #[test]
-fn a_controller_that_slept_finds_that_it_was_taken_over_and_does_nothing() {
+fn suspended_controller_notices_a_takeover_and_stops() {
     let engine = engine();
     let first = Controller::start(engine, soon());
     first.write_spec("e2e.yaml", &shop("slept", 18710, "one"));
@@ -99,7 +99,7 @@ fn a_controller_that_slept_finds_that_it_was_taken_over_and_does_nothing() {
 }
 
 #[test]
-fn a_lease_is_renewed_as_one_volume_and_goes_with_a_clean_stop() {
+fn lease_is_one_volume_and_goes_with_a_clean_stop() {
     let engine = PrivateEngine::start();
     argus_tests::fixture::images(&engine);
     let argus = Controller::start(&engine, soon());
@@ -210,7 +210,7 @@ fn plant(engine: &PrivateEngine) {
 }
 
 #[test]
-fn twenty_orphans_that_do_not_listen_go_within_thirty_seconds_and_nothing_else_does() {
+fn twenty_deaf_orphans_are_removed_within_30_s() {
     let engine = engine();
     plant(engine);
     let keep = names(engine, "keep-");

@@ -57,7 +57,7 @@ fn queries(value: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus() {
+fn prometheus_scrapes_crash_conflict_and_breaker() {
     let engine = engine();
     let proxy = Proxy::start(&engine.scratch("metrics").join("p.sock"), &engine.socket());
     let argus = Controller::start(
@@ -190,7 +190,7 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
 }
 
 #[test]
-fn a_scrape_from_elsewhere_needs_the_token() {
+fn remote_scrape_needs_the_token() {
     let engine = engine();
     let at = format!("{}:9480", engine.address());
     let argus = Controller::start(
@@ -224,7 +224,7 @@ fn a_scrape_from_elsewhere_needs_the_token() {
 }
 
 #[test]
-fn the_configuration_in_the_docs_is_one() {
+fn documented_prometheus_configuration_is_valid() {
     let text = std::fs::read_to_string(charts().join("../docs/metrics.md")).expect("the page");
     let blocks: Vec<&str> = text
         .split("```yaml\n")
@@ -239,7 +239,7 @@ fn the_configuration_in_the_docs_is_one() {
 }
 
 #[test]
-fn the_rules_do_what_their_tests_say() {
+fn alert_rules_pass_their_tests() {
     let checked = promtool(&["check", "rules", "argus.rules.yml"], "");
     assert!(checked.status.success(), "{}", stdout_text(&checked));
     let tested = promtool(&["test", "rules", "argus.rules.test.yml"], "");

@@ -91,7 +91,7 @@ fn prepared(project: &str, port: u16) -> Controller<'static> {
 }
 
 #[test]
-fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
+fn mock_is_reachable_and_new_routes_restart_nothing() {
     let argus = prepared("standin", 18800);
     let status = argus.wait_ready("standin", LIMIT);
     assert_eq!(
@@ -144,7 +144,7 @@ fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
 }
 
 #[test]
-fn a_mock_heals_like_any_container_and_outlives_its_controller() {
+fn mock_heals_and_outlives_its_controller() {
     let argus = prepared("healer", 18810);
     argus.wait_ready("healer", LIMIT);
     let first = started("healer-mock-payments");
@@ -176,7 +176,7 @@ fn a_mock_heals_like_any_container_and_outlives_its_controller() {
 }
 
 #[test]
-fn a_mock_whose_port_is_taken_moves_and_its_service_is_told() {
+fn mock_with_a_taken_port_moves_and_is_reported() {
     let holder = PortHolder::of(engine(), 18820);
     let argus = prepared("mover", 18820);
     let status = argus.wait_ready("mover", LIMIT);
@@ -192,7 +192,7 @@ fn a_mock_whose_port_is_taken_moves_and_its_service_is_told() {
 }
 
 #[test]
-fn what_a_mock_records_it_replays_when_what_it_stood_for_is_gone() {
+fn mock_replays_recordings_of_a_removed_service() {
     let file = |mode: &str, services: &str| {
         format!(
             r#"version: "1"
@@ -240,7 +240,7 @@ mocks:
 }
 
 #[test]
-fn a_mock_that_runs_out_of_memory_is_back_with_its_routes() {
+fn mock_out_of_memory_returns_with_its_routes() {
     let argus = prepared("hungry", 18840);
     argus.wait_ready("hungry", LIMIT);
     let name = "hungry-mock-payments";

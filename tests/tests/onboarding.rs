@@ -45,7 +45,7 @@ fn names(argus: &Controller<'_>) -> Vec<String> {
 }
 
 #[test]
-fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_breaks() {
+fn compose_file_becomes_ready_and_doctor_finds_faults() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let project = engine.scratch("first-steps");
@@ -143,7 +143,7 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
 }
 
 #[test]
-fn a_new_file_with_a_value_of_a_wrong_form_has_a_status_that_says_where() {
+fn new_file_with_a_bad_value_has_a_status_with_line() {
     let argus = Controller::start(engine(), RunOptions::default());
     let spec = |memory: &str| {
         format!(

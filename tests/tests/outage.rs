@@ -30,7 +30,7 @@ fn error<'v>(status: &'v Value, code: &str) -> Option<&'v Value> {
 }
 
 #[test]
-fn a_start_that_fails_in_the_middle_opens_the_breaker_and_goes_on_when_it_is_reset() {
+fn half_made_start_opens_the_breaker_until_reset() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "breaker");
     let class = "POST /containers/*/start";
@@ -101,7 +101,7 @@ fn a_start_that_fails_in_the_middle_opens_the_breaker_and_goes_on_when_it_is_res
 }
 
 #[test]
-fn a_breaker_that_is_open_closes_by_itself_after_one_call() {
+fn open_breaker_closes_after_one_call() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "probe");
     proxy.inject("POST /containers/create", Fault::CloseBefore, 100_000);
@@ -129,7 +129,7 @@ fn a_breaker_that_is_open_closes_by_itself_after_one_call() {
 }
 
 #[test]
-fn an_engine_that_is_gone_is_said_at_once_and_found_again_without_a_restart() {
+fn lost_engine_is_reported_and_found_without_restarts() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "gone");
     argus.write_spec("e2e.yaml", &shop("gone", 18420, "one"));
@@ -173,7 +173,7 @@ fn an_engine_that_is_gone_is_said_at_once_and_found_again_without_a_restart() {
 }
 
 #[test]
-fn an_engine_that_hangs_is_named_and_outlived() {
+fn hanging_engine_is_reported_and_survived() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "hang");
     argus.write_spec("e2e.yaml", &shop("hang", 18430, "one"));

@@ -84,7 +84,7 @@ fn bar_of<'f>(frame: &'f str, image: &str) -> Option<&'f str> {
 }
 
 #[test]
-fn a_build_has_a_bar_that_grows_on_the_terminals_of_run_and_wait() {
+fn build_shows_a_growing_bar_in_run_and_wait() {
     let engine = engine();
     let home = slow_build(engine, "slowly");
     let mut running = argus(engine, &home, &["run"]);
@@ -125,7 +125,7 @@ fn a_build_has_a_bar_that_grows_on_the_terminals_of_run_and_wait() {
 }
 
 #[test]
-fn in_a_log_a_build_is_a_few_lines() {
+fn build_logs_a_few_lines_without_a_terminal() {
     let engine = engine();
     let home = slow_build(engine, "logged");
     let log = fs::File::create(home.join("log")).expect("a log");
@@ -166,7 +166,7 @@ fn in_a_log_a_build_is_a_few_lines() {
 }
 
 #[test]
-fn a_pull_has_a_bar_with_what_is_there_of_it() {
+fn pull_shows_a_bar_with_its_progress() {
     let engine = engine();
     let home = engine.scratch("pulled");
     fs::create_dir_all(home.join("environments")).expect("a folder");

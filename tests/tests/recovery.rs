@@ -39,7 +39,7 @@ fn proven(argus: &Controller<'_>, name: &str) {
 }
 
 #[test]
-fn what_is_held_stays_as_it_is_until_it_is_resumed() {
+fn held_environment_stays_until_resumed() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("held", "exec sleep 3600", ""));
@@ -60,7 +60,7 @@ fn what_is_held_stays_as_it_is_until_it_is_resumed() {
 }
 
 #[test]
-fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_failed() {
+fn running_test_keeps_services_and_reports_failures() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("leased", "exec sleep 3600", ""));
@@ -99,7 +99,7 @@ fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_fai
 }
 
 #[test]
-fn a_rollback_brings_the_last_good_revision_back_until_the_file_changes() {
+fn rollback_restores_the_last_good_revision() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("rolled", "exec sleep 3600", ""));
@@ -128,7 +128,7 @@ fn a_rollback_brings_the_last_good_revision_back_until_the_file_changes() {
 }
 
 #[test]
-fn a_revision_that_misses_its_deadline_is_rolled_back_by_itself() {
+fn late_revision_is_rolled_back_automatically() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let auto = "argus: { rollback: { auto: true, deadline: 3s } }\n";
@@ -144,7 +144,7 @@ fn a_revision_that_misses_its_deadline_is_rolled_back_by_itself() {
 }
 
 #[test]
-fn a_fork_runs_beside_its_original_on_ports_of_its_own() {
+fn fork_runs_with_its_own_ports() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &singles("origin", &[18295], ""));
@@ -163,7 +163,7 @@ fn a_fork_runs_beside_its_original_on_ports_of_its_own() {
 }
 
 #[test]
-fn the_commands_of_remedies_work_as_they_are_printed() {
+fn remedy_commands_work_as_printed() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("cured", "exec sleep 3600", ""));

@@ -60,7 +60,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_page_of_the_status_files_has_every_field_and_no_other() {
+fn status_page_has_every_field_and_no_other() {
     let (page, schema) = (page("docs/status.md"), schema());
     for (heading, of) in FILES {
         let output: BTreeSet<_> = rows(&page, heading)
@@ -84,7 +84,7 @@ fn with_links(text: &str) -> String {
 }
 
 #[test]
-fn the_page_of_the_status_files_names_what_is_in_each_field() {
+fn status_page_names_the_content_of_each_field() {
     let (page, schema) = (page("docs/status.md"), schema());
     let mut within = 0;
     for (heading, of) in FILES {
@@ -133,14 +133,14 @@ fn of_the_journal(field: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_of_the_journal_has_every_kind_and_every_note_and_no_other() {
+fn journal_page_has_every_kind_and_event() {
     assert_eq!(of_the_journal("kind"), words::<Entry>(json!({ "kind": "?" })));
     assert_eq!(of_the_journal("event"), words::<Event>(json!({ "event": "?" })));
     assert_eq!(of_the_journal("outcome"), words::<Outcome>(json!("?")));
 }
 
 #[test]
-fn the_page_of_the_journal_has_the_fields_of_a_record_an_intent_and_a_result() {
+fn journal_page_has_every_field_of_a_record() {
     let page = page("docs/journal.md");
     let output: BTreeSet<_> = rows(&page, "## The journal")
         .into_iter()
@@ -173,7 +173,7 @@ fn the_page_of_the_journal_has_the_fields_of_a_record_an_intent_and_a_result() {
 }
 
 #[test]
-fn the_page_of_events_has_every_name_and_no_other() {
+fn events_page_has_every_name_and_no_other() {
     let page = page("docs/http.md");
     let (_, output) = page.split_once("Records are named ").expect("the sentence");
     let (output, _) = output.split_once(".\n").expect("its end");

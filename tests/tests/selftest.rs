@@ -94,7 +94,7 @@ fn prepared() -> PrivateEngine {
 }
 
 #[test]
-fn all_is_recovered_from_and_the_engine_is_as_it_was() {
+fn selftest_recovers_all_and_cleans_up() {
     let engine = prepared();
     // Somebody's own environment, somebody's own container, and somebody who has the port that the selftest would like.
     let argus = Controller::start(&engine, RunOptions::default());
@@ -142,7 +142,7 @@ fn all_is_recovered_from_and_the_engine_is_as_it_was() {
 }
 
 #[test]
-fn whoever_interrupts_it_finds_everything_cleaned_up() {
+fn interrupted_selftest_cleans_up() {
     let engine = prepared();
     let run = Run::new(&engine, "ctrlc");
     let inventory = run.inventory();
@@ -155,7 +155,7 @@ fn whoever_interrupts_it_finds_everything_cleaned_up() {
 }
 
 #[test]
-fn what_a_killed_one_leaves_goes_as_orphans() {
+fn killed_selftest_leaves_only_orphans() {
     let engine = prepared();
     let run = Run::new(&engine, "killed");
     let inventory = run.inventory();
@@ -174,7 +174,7 @@ fn what_a_killed_one_leaves_goes_as_orphans() {
 }
 
 #[test]
-fn an_engine_that_is_away_is_said_and_nothing_is_begun() {
+fn selftest_without_an_engine_starts_nothing() {
     let engine = prepared();
     let run = Run::new(&engine, "away");
     engine.docker_ok(&["run", "-d", "--name", "foreign", "busybox:local"]);

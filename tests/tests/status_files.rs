@@ -21,7 +21,7 @@ fn revision_of_the_file(argus: &Controller<'_>) -> Value {
 }
 
 #[test]
-fn an_edit_is_in_force_when_the_status_is_about_the_revision_that_validate_told() {
+fn edit_is_in_force_at_the_validated_revision() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.write_spec("e2e.yaml", &file("first"));
     let mut before = argus.wait_ready("moody", LIMIT);
@@ -43,7 +43,7 @@ fn an_edit_is_in_force_when_the_status_is_about_the_revision_that_validate_told(
 }
 
 #[test]
-fn the_controllers_file_says_when_it_was_stopped_and_nothing_of_the_kind_while_it_runs_or_was_killed() {
+fn controller_file_records_clean_stops_only() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.write_spec("e2e.yaml", &file("first"));
     argus.wait_ready("moody", LIMIT);

@@ -59,7 +59,7 @@ fn is_free(argus: &Controller<'_>, env: &str, case: &str) -> bool {
 }
 
 #[test]
-fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_error() {
+fn suites_run_in_their_directory_and_fail_as_one_error() {
     let suites = r#"    - { name: Smoke, id: smoke, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && test -f e2e.yaml' }
     - { name: shaky, runner: shell, command: 'test -e seen || { touch seen; exit 1; }', retry: { maxAttempts: 3, delay: 100ms } }
     - { name: broken, runner: exec, command: 'echo "the token is hunter22 on $ARGUS_ENVIRONMENT" >&2; exit 3' }
@@ -125,7 +125,7 @@ fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_err
 }
 
 #[test]
-fn a_command_that_is_not_there_or_takes_too_long_or_is_interrupted_leaves_nothing() {
+fn interrupted_or_missing_commands_leave_nothing() {
     let argus = started("ended", 18910, "    []");
     let missing = argus.cli(&["test", "run", "ended", "-o", "json", "--", "no-such-runner"]);
     let error = json(&missing.stderr);
@@ -176,7 +176,7 @@ fn a_command_that_is_not_there_or_takes_too_long_or_is_interrupted_leaves_nothin
 }
 
 #[test]
-fn a_service_that_fails_meanwhile_is_in_the_report() {
+fn service_failure_during_a_suite_is_in_its_report() {
     let argus = started("shaken", 18920, "    []");
     argus.wait_ready("shaken", LIMIT);
     let go = argus.state.join("go");

@@ -117,7 +117,7 @@ fn streams(output: &Output) -> String {
 }
 
 #[test]
-fn every_command_looks_as_it_was_designed_on_terminals_and_in_pipes() {
+fn every_command_prints_its_transcript() {
     let fixture = TranscriptFixture::set();
     let mut all = Vec::new();
     for (name, words) in TRANSCRIPTS {
@@ -163,7 +163,7 @@ fn below(fixture: &TranscriptFixture, words: &[&str], all: &mut Vec<Vec<String>>
 }
 
 #[test]
-fn the_help_of_every_command_fits_a_narrow_terminal_and_is_as_it_was_written() {
+fn help_fits_a_narrow_terminal() {
     let fixture = TranscriptFixture::set();
     let mut all = Vec::new();
     below(fixture, &[], &mut all);
@@ -185,7 +185,7 @@ fn the_help_of_every_command_fits_a_narrow_terminal_and_is_as_it_was_written() {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_but_what_is_to_be_copied() {
+fn lines_fit_the_terminal_unless_copied() {
     let fixture = TranscriptFixture::set();
     let mut wide = Vec::new();
     // Who asks for wide lines gets them.
@@ -208,7 +208,7 @@ fn no_line_is_wider_than_the_terminal_but_what_is_to_be_copied() {
 }
 
 #[test]
-fn colour_is_for_terminals_that_want_it_and_says_nothing_that_words_do_not() {
+fn colour_adds_no_information() {
     let fixture = TranscriptFixture::set();
     let coloured: &[&[&str]] = &[
         &["get"],
@@ -243,7 +243,7 @@ fn colour_is_for_terminals_that_want_it_and_says_nothing_that_words_do_not() {
 }
 
 #[test]
-fn every_transcript_ends_with_the_same_code_everywhere() {
+fn transcripts_have_one_exit_code_everywhere() {
     let fixture = TranscriptFixture::set();
     for (name, words) in TRANSCRIPTS {
         let (_, on_terminal) = fixture.on_terminal(words, NARROW);
@@ -253,7 +253,7 @@ fn every_transcript_ends_with_the_same_code_everywhere() {
 }
 
 #[test]
-fn what_the_readme_shows_was_recorded() {
+fn readme_output_is_recorded() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("../README.md")).expect("the README");
     let blocks: Vec<&str> = readme

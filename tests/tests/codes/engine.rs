@@ -18,7 +18,7 @@ fn spec(env: &str) -> String {
 }
 
 #[test]
-fn an_engine_that_is_too_old_is_told_whole_and_alike_on_every_surface() {
+fn old_engine_is_reported_alike_on_every_interface() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "codes-old");
     proxy.inject("GET /version", Fault::Answer(OLD), 100_000);
@@ -37,7 +37,7 @@ fn an_engine_that_is_too_old_is_told_whole_and_alike_on_every_surface() {
 }
 
 #[test]
-fn what_cannot_be_removed_and_an_engine_that_does_not_come_back_are_told_whole_and_alike_on_every_surface() {
+fn failed_removals_and_outages_are_reported_alike() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "codes-gone");
     argus.write_spec("e2e.yaml", &spec("codes-gone"));

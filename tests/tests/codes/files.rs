@@ -68,7 +68,7 @@ fn app(env: &str, what: &str) -> String {
 }
 
 #[test]
-fn what_files_and_images_are_refused_for_is_told_whole_and_alike_on_every_surface() {
+fn file_and_image_rejections_are_reported_alike() {
     let engine = engine();
     registry::refuse(engine);
     let argus = Controller::start(engine, RunOptions::default());
@@ -115,7 +115,7 @@ fn what_files_and_images_are_refused_for_is_told_whole_and_alike_on_every_surfac
 }
 
 #[test]
-fn a_status_that_nobody_understands_is_told_alike_by_whoever_reads_it() {
+fn unreadable_status_is_reported_alike() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.wait_until(LIMIT, "it listens", || {
         argus.state.join("private/argus.sock").exists().then_some(())

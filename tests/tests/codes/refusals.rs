@@ -93,7 +93,7 @@ fn reason(output: &Value) -> &Value {
 }
 
 #[test]
-fn what_cannot_be_had_has_the_same_word_on_every_surface() {
+fn missing_objects_have_one_reason_on_every_interface() {
     let argus = Controller::start(
         engine(),
         RunOptions {
@@ -130,7 +130,7 @@ fn what_cannot_be_had_has_the_same_word_on_every_surface() {
 }
 
 #[test]
-fn every_word_for_why_something_cannot_be_had_is_in_the_docs_and_the_schema() {
+fn every_reason_is_in_docs_and_schema() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let page = fs::read_to_string(format!("{root}/docs/http.md")).expect("a page");
     let schema = fs::read_to_string(format!("{root}/crds/error.schema.json")).expect("a schema");

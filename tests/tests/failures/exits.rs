@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::case::{Case, SLACK, assert_delay, once, shell, started};
 
 #[test]
-fn a_crash_is_told_with_its_last_words_and_comes_back() {
+fn crash_is_reported_with_last_lines_and_restarted() {
     let script = once("echo working; echo out of ideas >&2; exit 1");
     let case = Case::shell("crashes", "restartDelay: 1s", &script);
     let (output, runs) = case.runs_until("runs again", |bad| {
@@ -63,7 +63,7 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
 }
 
 #[test]
-fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
+fn exit_zero_is_restarted_unless_one_shot() {
     let case = Case::start(
         "ends",
         "restartDelay: 1s",
@@ -85,7 +85,7 @@ fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
 }
 
 #[test]
-fn what_cannot_be_run_is_not_tried_again() {
+fn unrunnable_command_is_not_retried() {
     let ending = shell("unrunnable", "echo sh: no such thing >&2; exit 127", "");
     let others = [
         ("absent", r#"["no-such-program"]"#),
@@ -126,7 +126,7 @@ fn what_cannot_be_run_is_not_tried_again() {
 }
 
 #[test]
-fn what_its_file_calls_recoverable_is_a_warning_once_it_is_given_up() {
+fn given_up_recoverable_service_is_a_warning() {
     let ending = shell("warned", "exit 127", "criticality: recoverable");
     let fine = "\n  fine:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    container: { name: warned-fine }";
     let case = Case::start("warned", "restartDelay: 1s", &(ending + fine));
@@ -150,7 +150,7 @@ fn what_its_file_calls_recoverable_is_a_warning_once_it_is_given_up() {
 }
 
 #[test]
-fn what_the_engine_refuses_to_start_is_no_crash() {
+fn refused_start_is_not_a_crash() {
     let case = Case::start(
         "refused",
         "restartDelay: 1s",
@@ -162,7 +162,7 @@ fn what_the_engine_refuses_to_start_is_no_crash() {
 }
 
 #[test]
-fn a_signal_is_told_by_its_name() {
+fn signal_is_reported_by_name() {
     let case = Case::shell("segv", "restartDelay: 1s", &once("kill -SEGV $$"));
     let output = case.wait_restarted(1);
     let details = &output["lastError"]["details"];
@@ -175,7 +175,7 @@ fn a_signal_is_told_by_its_name() {
 }
 
 #[test]
-fn a_kill_from_outside_is_no_want_of_memory() {
+fn external_kill_is_not_an_oom() {
     let case = Case::start(
         "killed",
         "restartDelay: 1s",
@@ -219,11 +219,11 @@ fn takes_long_to_stop(name: &'static str, stopped_before: bool) {
 }
 
 #[test]
-fn what_takes_long_to_stop_has_its_time_when_it_is_taken_down_as_well() {
+fn slow_stop_gets_its_grace_on_removal() {
     takes_long_to_stop("slowend", false);
 }
 
 #[test]
-fn what_takes_long_to_stop_has_its_time_without_a_controller_as_well() {
+fn slow_stop_gets_its_grace_without_a_controller() {
     takes_long_to_stop("slowalone", true);
 }

@@ -9,7 +9,7 @@ use crate::case::{Case, started};
 use crate::health::web;
 
 #[test]
-fn what_flaps_is_told_and_restarted_later_than_it_would_be() {
+fn flapping_service_is_reported_and_delayed() {
     let case = Case::start(
         "flaps",
         "maxRestarts: 9, restartDelay: 11s, restartBackoff: linear",

@@ -20,7 +20,7 @@ pub(crate) fn web(name: &str, port: u16, path: &str, more: &str) -> String {
 }
 
 #[test]
-fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
+fn unhealthy_service_is_restarted_and_then_recreated() {
     let case = Case::start(
         "sickens",
         "restartDelay: 1s",
@@ -69,7 +69,7 @@ fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
 }
 
 #[test]
-fn what_never_becomes_healthy_is_given_up_within_its_budget() {
+fn never_healthy_service_is_given_up_within_budget() {
     let case = Case::start(
         "neverwell",
         "maxRestarts: 2, restartDelay: 1s",
@@ -90,7 +90,7 @@ fn what_never_becomes_healthy_is_given_up_within_its_budget() {
 }
 
 #[test]
-fn a_check_that_the_image_does_not_have_is_said_and_not_waited_for() {
+fn missing_image_healthcheck_is_an_error() {
     let service = format!(
         "image: {IMAGE}\n    container: {{ name: unchecked-bad, healthcheck: {{ type: docker }} }}\n"
     );
@@ -109,7 +109,7 @@ fn a_check_that_the_image_does_not_have_is_said_and_not_waited_for() {
 }
 
 #[test]
-fn what_ignores_its_stop_signal_is_restarted_all_the_same() {
+fn service_that_ignores_sigterm_is_restarted() {
     let command = r#"command: ["sh", "-c", "trap '' TERM; exec httpd -f -p 8080 -h /www"]"#;
     let more = format!("{command}\n    stopGrace: 1s");
     let case = Case::start("deaf", "restartDelay: 1s", &web("deaf", 18332, "/healthz", &more));
@@ -140,7 +140,7 @@ fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
 }
 
 #[test]
-fn what_recovers_within_its_delay_is_not_restarted() {
+fn service_recovered_within_its_delay_is_not_restarted() {
     let (case, before) = sick("recovers", 18333);
     case.engine
         .docker_ok(&["exec", "recovers-bad", "touch", "/www/healthz"]);
@@ -153,7 +153,7 @@ fn what_recovers_within_its_delay_is_not_restarted() {
 }
 
 #[test]
-fn a_death_within_the_delay_is_no_second_failure() {
+fn exit_within_the_delay_is_one_failure() {
     let (case, before) = sick("diestoo", 18334);
     case.signal(Signal::KILL);
     let again = case.started_after(before);
@@ -172,7 +172,7 @@ fn a_death_within_the_delay_is_no_second_failure() {
 }
 
 #[test]
-fn a_killed_controller_makes_no_second_failure_of_one_that_is_unhealthy() {
+fn killed_controller_counts_an_unhealthy_service_once() {
     let (case, before) = sick("sickamnesia", 18335);
     case.argus.kill9();
     case.argus.start_again();
@@ -192,7 +192,7 @@ fn a_killed_controller_makes_no_second_failure_of_one_that_is_unhealthy() {
 }
 
 #[test]
-fn no_secret_leaves_in_the_words_of_a_probe() {
+fn probe_output_contains_no_secret() {
     let health = "{ type: exec, command: [\"sh\", \"-c\", \"echo $DB_PASSWORD refused; false\"], interval: 500ms, \
                   timeout: 2s, retries: 2, startPeriod: 0s }";
     let container = format!(

@@ -66,7 +66,7 @@ fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
 }
 
 #[test]
-fn an_unhealthy_service_is_left_running_until_the_test_ends() {
+fn unhealthy_service_runs_until_the_test_ends() {
     let (case, before) = sick("deferred", 18341);
     begin(&case, "buy", "5m");
     sicken(&case, "buy");
@@ -86,7 +86,7 @@ fn an_unhealthy_service_is_left_running_until_the_test_ends() {
 }
 
 #[test]
-fn a_lease_that_runs_out_ends_by_itself() {
+fn expired_test_lease_ends() {
     let (case, before) = sick("forgotten", 18342);
     begin(&case, "sell", "8s");
     let output = sicken(&case, "sell");
@@ -101,7 +101,7 @@ fn a_lease_that_runs_out_ends_by_itself() {
 }
 
 #[test]
-fn what_is_gone_or_dumb_is_of_no_use_to_a_test() {
+fn test_is_refused_on_missing_or_unverified_services() {
     let (case, before) = sick("useless", 18343);
     begin(&case, "ask", "5m");
     sicken(&case, "ask");

@@ -12,7 +12,7 @@ use crate::case::{Case, SLACK, assert_delays, ended, shell};
 pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
 
 #[test]
-fn restarts_wait_longer_each_time_until_they_are_spent() {
+fn restart_delays_grow_until_the_budget_is_spent() {
     let case = Case::shell("spent", "maxRestarts: 3", BABBLE);
     let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
     assert_delays(&runs, &[2, 4, 8].map(Duration::from_secs), SLACK);
@@ -57,7 +57,7 @@ fn restarts_wait_longer_each_time_until_they_are_spent() {
 }
 
 #[test]
-fn the_same_failure_three_times_halts_with_budget_left() {
+fn same_failure_three_times_halts_with_budget_left() {
     let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
     let case = Case::shell("halts", "maxRestarts: 9, restartDelay: 1s", script);
     let (output, runs) = case.runs_until("halts", |bad| bad["waitingOn"]["reason"] == "LoopHalted");
@@ -87,7 +87,7 @@ fn the_same_failure_three_times_halts_with_budget_left() {
 }
 
 #[test]
-fn a_run_that_was_long_enough_forgives_what_was_before_it() {
+fn long_run_resets_the_budget() {
     let more = "\nargus: { restart: { resetAfter: 1s } }";
     let service = shell("forgiven", "sleep 2; exit 1", more);
     let case = Case::start("forgiven", "maxRestarts: 1, restartDelay: 500ms", &service);
@@ -99,7 +99,7 @@ fn a_run_that_was_long_enough_forgives_what_was_before_it() {
 }
 
 #[test]
-fn a_spent_budget_ends_with_a_new_revision() {
+fn new_revision_resets_a_spent_budget() {
     let case = Case::shell("revised", "maxRestarts: 0", "exit 4");
     let error = case.wait_error("CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(
@@ -117,7 +117,7 @@ fn a_spent_budget_ends_with_a_new_revision() {
 }
 
 #[test]
-fn what_is_not_to_be_restarted_stays_down() {
+fn service_without_restart_policy_stays_down() {
     let case = Case::shell(
         "staysdown",
         "restartOnFailure: false",
@@ -135,7 +135,7 @@ fn what_is_not_to_be_restarted_stays_down() {
 }
 
 #[test]
-fn no_secret_leaves_in_the_words_of_a_failure() {
+fn failure_output_contains_no_secret() {
     let script =
         "echo \"login as $DB_PASSWORD refused\" | tee /dev/stderr; exit 1".replace("tee", "busybox tee");
     let service = shell("secret", &script, "").replace(

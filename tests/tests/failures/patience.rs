@@ -9,7 +9,7 @@ use crate::case::{Case, SLACK, assert_delay, assert_delays, ended, shell, starte
 use crate::loops::BABBLE;
 
 #[test]
-fn a_container_removed_in_its_delay_does_not_come_back_sooner() {
+fn removed_container_keeps_its_restart_delay() {
     let case = Case::shell("impatient", "restartDelay: 6s", BABBLE);
     case.wait_backoff(1);
     let finished = case
@@ -25,7 +25,7 @@ fn a_container_removed_in_its_delay_does_not_come_back_sooner() {
 }
 
 #[test]
-fn a_killed_controller_keeps_delay_and_budget() {
+fn killed_controller_keeps_delay_and_budget() {
     let case = Case::shell("amnesia", "maxRestarts: 2, restartDelay: 3s", BABBLE);
     let (_, mut runs) = case.runs_until("waits for its second restart", |bad| {
         bad["waitingOn"]["reason"] == "RestartBackoff" && bad["restarts"] == 1
@@ -64,7 +64,7 @@ fn a_killed_controller_keeps_delay_and_budget() {
 }
 
 #[test]
-fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
+fn new_revision_skips_the_old_delay() {
     let case = Case::shell("hurried", "restartDelay: 50s", BABBLE);
     case.wait_backoff(1);
     let finished = case
@@ -81,7 +81,7 @@ fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
 }
 
 #[test]
-fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
+fn slow_retry_restarts_once_per_minute() {
     let more = "\nargus: { restart: { mode: slowRetry } }";
     let case = Case::start(
         "slowly",
@@ -118,7 +118,7 @@ fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
 }
 
 #[test]
-fn a_registry_that_says_nothing_is_waited_for_as_long_as_was_said() {
+fn silent_registry_is_waited_for_until_the_limit() {
     let engine = engine();
     let _silent = PortHolder::silent(engine, 18396);
     let argus = Controller::start(

@@ -190,7 +190,7 @@ fn run(argus: &Controller<'_>, engine: &PrivateEngine, command: &str) -> Output 
 }
 
 #[test]
-fn every_remedy_of_a_failure_can_be_carried_out_as_it_is_printed() {
+fn failure_remedies_run_as_printed() {
     let engine = engine();
     let registry = Registry::start(engine, 5051);
     let cases = cases(&format!("{}/absent:1", registry.address));

@@ -29,7 +29,7 @@ fn leaks(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_a_file_reads_from_outside_is_told_nowhere() {
+fn external_variables_appear_on_no_interface() {
     let argus = Controller::start(engine(), RunOptions::default());
     fs::write(
         argus.specs.join(".env"),

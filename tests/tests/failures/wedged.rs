@@ -46,7 +46,7 @@ impl Drop for Ice {
 }
 
 #[test]
-fn what_cannot_be_stopped_is_said_and_holds_nobody_up() {
+fn unstoppable_container_is_reported_and_delays_no_other() {
     let both = |command: &str| {
         format!(
             "{}\n  good:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"{command}\"]\n    stopGrace: 1s\n    container: {{ name: wedged-good }}",

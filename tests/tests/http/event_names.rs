@@ -98,7 +98,7 @@ fn is_in_order(row: Option<Vec<u64>>) -> bool {
 }
 
 #[test]
-fn what_keeps_things_going_is_heard_under_the_names_that_people_know() {
+fn event_names_are_the_documented_ones() {
     let engine = engine();
     leave();
     let proxy = Proxy::start(&engine.scratch("names").join("p.sock"), &engine.socket());

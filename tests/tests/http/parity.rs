@@ -434,7 +434,7 @@ fn copies_are_made_and_removed_alike(fixture: &HttpFixture<'_>) {
 }
 
 #[test]
-fn what_one_surface_shows_all_show_with_the_same_words() {
+fn interfaces_return_the_same_json() {
     let fixture = HttpFixture::open();
     fixture.argus.write_spec("e2e.yaml", &shop("same", 18750, "one"));
     fixture.argus.wait_ready("same", LIMIT);

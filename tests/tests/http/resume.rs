@@ -13,7 +13,7 @@ use crate::HttpFixture;
 const HEARTBEAT: std::ops::Range<Duration> = Duration::from_secs(10)..Duration::from_secs(25);
 
 #[test]
-fn who_hears_nothing_hears_that_the_other_side_is_there() {
+fn idle_stream_sends_heartbeats() {
     let fixture = HttpFixture::open();
     let mut silent = fixture.events("?type=stop", None);
     let (took, comment) = wait::timed(|| silent.comment().expect("the stream goes on"));
@@ -22,7 +22,7 @@ fn who_hears_nothing_hears_that_the_other_side_is_there() {
 }
 
 #[test]
-fn who_comes_back_for_what_is_kept_nowhere_is_told_how_much_that_is_and_how_things_are() {
+fn client_past_retention_gets_lagged_and_a_snapshot() {
     let mut fixture = HttpFixture::open();
     fixture
         .argus

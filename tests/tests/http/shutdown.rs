@@ -15,7 +15,7 @@ const MAY_WAIT: usize = 64;
 const TOO_MANY: usize = 3;
 
 #[test]
-fn who_waits_is_answered_when_the_controller_stops() {
+fn waiting_clients_are_answered_at_shutdown() {
     let fixture = HttpFixture::open();
     fixture
         .argus

@@ -67,7 +67,7 @@ fn checked(error: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn what_was_called_is_told_on_every_surface_to_who_asks() {
+fn error_call_traces_are_on_every_interface() {
     let fixture = McpFixture::start();
     fixture.argus.write_spec("e2e.yaml", &spec("calls"));
     let status = failed(&fixture.argus, "calls");
@@ -190,7 +190,7 @@ fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
 }
 
 #[test]
-fn with_argus_debug_every_error_tells_what_was_called_even_in_the_files() {
+fn argus_debug_adds_call_traces_to_files() {
     let options = RunOptions {
         env: vec![("ARGUS_DEBUG".to_owned(), "1".to_owned())],
         ..RunOptions::default()

@@ -16,7 +16,7 @@ fn changes(breaker: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_reset_of_an_open_breaker_tells_how_it_was_and_is_and_what_had_opened_it() {
+fn breaker_reset_reports_states_and_history() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "mcp-circuit");
     proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);

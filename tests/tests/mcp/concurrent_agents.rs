@@ -13,7 +13,7 @@ fn seen(fixture: &McpFixture, over: Over) -> (Value, String) {
 }
 
 #[test]
-fn a_second_agent_sees_who_uses_an_environment_and_until_when() {
+fn second_agent_sees_the_user_of_an_environment() {
     let fixture = McpFixture::start();
     fixture
         .argus

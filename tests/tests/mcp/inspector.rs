@@ -15,12 +15,12 @@ use crate::tour;
 const REFUSED: [&str; 3] = ["argus_evidence", "argus_mock_requests", "argus_rollback"];
 
 #[test]
-fn the_inspector_drives_every_tool_over_stdio() {
+fn inspector_drives_every_tool_over_stdio() {
     inspect(&McpFixture::start(), Over::Stdio, "inspect-stdio", 18_680);
 }
 
 #[test]
-fn the_inspector_drives_every_tool_over_http() {
+fn inspector_drives_every_tool_over_http() {
     inspect(&McpFixture::start(), Over::Http, "inspect-http", 18_690);
 }
 

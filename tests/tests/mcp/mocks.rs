@@ -36,7 +36,7 @@ fn ask(fixture: &McpFixture, path: &str, body: &str) {
 }
 
 #[test]
-fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
+fn mock_requests_are_reported_on_every_interface() {
     let fixture = McpFixture::start();
     fixture.argus.write_spec("e2e.yaml", SPEC);
     let of_mock = json!({ "environment": "asked-mock", "mock": "payments" });

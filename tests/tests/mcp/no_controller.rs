@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::agent::{data, drive, error, python};
 
 #[test]
-fn without_a_controller_it_looks_writes_files_and_says_how_to_start_one() {
+fn stdio_server_without_controller_reads_and_writes_files() {
     let dir = tempfile::tempdir().expect("a folder");
     let (state, specs) = (dir.path().join("state"), dir.path().join("specs"));
     std::fs::create_dir_all(&specs).expect("a folder");

@@ -66,7 +66,7 @@ fn stage_with(project: &str, port: u16) -> (McpFixture, String) {
 }
 
 #[test]
-fn a_look_that_mends_removes_what_a_dead_run_left_and_says_so_to_agents() {
+fn preflight_fix_removes_orphans_over_mcp() {
     for (over, project) in [(Over::Stdio, "fit-stdio"), (Over::Http, "fit-http")] {
         let (fixture, name) = stage_with(project, 18770);
         let gone = || fixture.engine.inspect(&name).is_none();
@@ -103,7 +103,7 @@ fn a_look_that_mends_removes_what_a_dead_run_left_and_says_so_to_agents() {
 }
 
 #[test]
-fn a_look_that_mends_removes_what_a_dead_run_left_and_says_so_over_http() {
+fn preflight_fix_removes_orphans_over_http() {
     let (fixture, name) = stage_with("fit-plain", 18775);
     let socket = fixture.argus.state.join("private/argus.sock");
     let ask = |method: &str, body: &str| {

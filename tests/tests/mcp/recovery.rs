@@ -29,7 +29,7 @@ services:
 }
 
 #[test]
-fn what_failed_is_found_out_and_mended_over_every_transport() {
+fn agent_repairs_a_failure_over_every_transport() {
     let fixture = McpFixture::start();
     for (over, name) in [(Over::Stdio, "mend-stdio"), (Over::Http, "mend-http")] {
         let env = json!({ "environment": name });

@@ -145,7 +145,7 @@ fn ask(fixture: &McpFixture, action: ActionId, call: &ToolCall) {
 }
 
 #[test]
-fn every_remedy_runs_as_a_command_and_as_a_call() {
+fn every_remedy_runs_as_command_and_tool_call() {
     let fixture = McpFixture::start();
     made(&fixture);
     failed(&fixture);

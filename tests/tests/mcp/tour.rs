@@ -20,7 +20,7 @@ fn every_tool_works_over_http() {
 }
 
 #[test]
-fn on_the_socket_no_token_is_needed_and_on_the_address_one_is() {
+fn token_is_needed_on_tcp_and_not_on_the_socket() {
     let fixture = McpFixture::start();
     let steps = [json!({ "call": "argus_status" })];
     let answers = fixture.ask(Over::Socket, &steps);
@@ -41,7 +41,7 @@ fn on_the_socket_no_token_is_needed_and_on_the_address_one_is() {
 }
 
 #[test]
-fn a_body_that_is_too_long_is_refused_in_words() {
+fn oversized_body_is_refused_with_a_message() {
     let fixture = McpFixture::start();
     let long = vec![b' '; 4 * 1024 * 1024 + 1];
     let socket = fixture.argus.state.join("private/argus.sock");
@@ -51,7 +51,7 @@ fn a_body_that_is_too_long_is_refused_in_words() {
 }
 
 #[test]
-fn a_controller_that_stops_waits_for_no_agent() {
+fn stopping_controller_waits_for_no_agent() {
     let fixture = McpFixture::start();
     fixture
         .argus
@@ -80,7 +80,7 @@ fn a_controller_that_stops_waits_for_no_agent() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_ends_and_the_next_is_answered() {
+fn cancelled_call_ends_and_the_next_is_answered() {
     let fixture = McpFixture::start();
     fixture
         .argus

@@ -6,7 +6,7 @@ use argus_tests::http;
 use crate::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop};
 
 #[test]
-fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
+fn shell_less_services_reach_each_other_and_mocks() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("bare", 19000, 8080));
@@ -47,7 +47,7 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
 }
 
 #[test]
-fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
+fn refused_port_is_reported_with_its_topology() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("refused", 19010, 5432));
@@ -77,7 +77,7 @@ fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
 }
 
 #[test]
-fn a_service_without_a_shell_talks_to_three_mocks_by_name() {
+fn shell_less_service_reaches_three_mocks_by_name() {
     let engine = engine();
     let argus = controller(engine);
     let mock = |name: &str, port: u16| {

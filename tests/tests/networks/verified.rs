@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
 
 #[test]
-fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
+fn ready_environment_is_verified_with_a_matrix() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("matrix", 19020, 8080));
@@ -35,7 +35,7 @@ fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
 }
 
 #[test]
-fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say() {
+fn refused_port_is_an_error_and_keeps_the_phase() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("deaf", 19030, 5432));
@@ -75,7 +75,7 @@ fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say(
 }
 
 #[test]
-fn nobody_looks_where_the_file_or_the_controller_says_so() {
+fn disabled_connectivity_checks_do_not_run() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("on.e2e.yaml", &shop("unlooked", 19040, 8080));
@@ -101,7 +101,7 @@ fn nobody_looks_where_the_file_or_the_controller_says_so() {
 }
 
 #[test]
-fn after_an_engine_restart_it_is_looked_at_again() {
+fn engine_restart_repeats_the_connectivity_check() {
     let engine = PrivateEngine::start();
     images(&engine);
     engine.load_argus_image(BARE);
@@ -118,7 +118,7 @@ fn after_an_engine_restart_it_is_looked_at_again() {
 }
 
 #[test]
-fn a_resolver_that_does_not_answer_is_told_as_that() {
+fn silent_resolver_is_reported_as_such() {
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = controller(&engine);

@@ -181,7 +181,7 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
 }
 
 #[test]
-fn whatever_breaks_on_the_wire_is_named_in_time_and_outlived() {
+fn connection_faults_are_reported_and_survived() {
     let engine = PrivateEngine::start();
     images(&engine);
     std::thread::scope(|scope| {
@@ -193,7 +193,7 @@ fn whatever_breaks_on_the_wire_is_named_in_time_and_outlived() {
 }
 
 #[test]
-fn a_wire_that_is_only_slow_is_no_error() {
+fn slow_connection_is_not_an_error() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "slowly");
     proxy.inject(ALL, Fault::Delay(Duration::from_millis(400)), 1_000_000);
@@ -210,7 +210,7 @@ fn a_wire_that_is_only_slow_is_no_error() {
 }
 
 #[test]
-fn a_socket_that_is_removed_and_made_again_is_found() {
+fn recreated_socket_is_found() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "socket");
     argus.write_spec("e2e.yaml", &shop("socket", 18450, "one"));
@@ -239,7 +239,7 @@ fn a_socket_that_is_removed_and_made_again_is_found() {
 }
 
 #[test]
-fn what_happened_behind_three_hundred_events_that_nobody_heard_is_put_right() {
+fn three_hundred_missed_events_are_repaired() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "deaf");
     argus.write_spec("e2e.yaml", &shop("deaf", 18460, "one"));

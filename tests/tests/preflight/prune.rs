@@ -35,7 +35,7 @@ fn reclaim(controller: &Controller<'_>, args: &[&str]) -> Value {
 }
 
 #[test]
-fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
+fn prune_removes_only_superseded_builds() {
     // Its own: all images are looked at.
     let engine = &PrivateEngine::start();
     images(engine);
@@ -102,7 +102,7 @@ fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
 }
 
 #[test]
-fn an_older_image_of_this_program_is_given_back_and_the_one_that_mocks_run_stays() {
+fn prune_keeps_the_image_that_mocks_use() {
     // Its own: what is listed here is everything on it.
     let engine = PrivateEngine::start();
     let argus = Controller::start(&engine, RunOptions::default());
@@ -152,7 +152,7 @@ fn an_older_image_of_this_program_is_given_back_and_the_one_that_mocks_run_stays
 }
 
 #[test]
-fn the_builders_cache_is_counted_and_emptied() {
+fn prune_counts_and_empties_the_build_cache() {
     // Its own: what is given back here is of use to the test beside it.
     let engine = PrivateEngine::start();
     let argus = Controller::prepare(&engine, RunOptions::default());

@@ -22,7 +22,7 @@ fn received(socket: &UnixDatagram, last: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_service_manager_is_told_when_it_is_ready_that_it_lives_and_when_it_stops() {
+fn service_manager_is_notified_of_ready_alive_and_stop() {
     let engine = engine();
     let path = engine.scratch("notify").join("socket");
     let socket = UnixDatagram::bind(&path).expect("a socket");
@@ -52,7 +52,7 @@ fn the_service_manager_is_told_when_it_is_ready_that_it_lives_and_when_it_stops(
 }
 
 #[test]
-fn it_is_not_ready_before_it_has_seen_its_engine() {
+fn controller_is_not_ready_before_the_first_list() {
     let engine = engine();
     let path = engine.scratch("unready").join("socket");
     let socket = UnixDatagram::bind(&path).expect("a socket");

@@ -163,16 +163,16 @@ fn interrupted(work: Work) {
 }
 
 #[test]
-fn a_convergence_killed_at_any_two_calls_ends_as_without() {
+fn convergence_killed_at_any_two_calls_ends_the_same() {
     interrupted(Work::Convergence);
 }
 
 #[test]
-fn a_replacement_killed_at_any_two_calls_ends_as_without() {
+fn replacement_killed_at_any_two_calls_ends_the_same() {
     interrupted(Work::Replacement);
 }
 
 #[test]
-fn a_teardown_killed_at_any_two_calls_ends_as_without() {
+fn teardown_killed_at_any_two_calls_ends_the_same() {
     interrupted(Work::Teardown);
 }

@@ -45,7 +45,7 @@ fn ends_the_same(test: &str, faults: FaultProfile) {
 }
 
 #[test]
-fn with_all_events_dropped_the_end_is_the_same() {
+fn dropped_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         lost: 100,
         ..FaultProfile::calm()
@@ -54,7 +54,7 @@ fn with_all_events_dropped_the_end_is_the_same() {
 }
 
 #[test]
-fn with_half_the_events_dropped_the_end_is_the_same() {
+fn half_the_events_dropped_lead_to_the_same_end() {
     let faults = FaultProfile {
         lost: 50,
         ..FaultProfile::calm()
@@ -63,7 +63,7 @@ fn with_half_the_events_dropped_the_end_is_the_same() {
 }
 
 #[test]
-fn with_every_event_repeated_the_end_is_the_same() {
+fn repeated_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         repeated: 100,
         lag: (0, 2_000),
@@ -73,7 +73,7 @@ fn with_every_event_repeated_the_end_is_the_same() {
 }
 
 #[test]
-fn with_the_events_out_of_order_the_end_is_the_same() {
+fn reordered_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         reordered: 100,
         lag: (0, 2_000),
@@ -83,7 +83,7 @@ fn with_the_events_out_of_order_the_end_is_the_same() {
 }
 
 #[test]
-fn with_all_events_dropped_what_went_is_back_within_twelve_seconds_of_the_list_that_shows_it() {
+fn lists_alone_restore_lost_objects_within_12_s() {
     each_seed("with_all_events_dropped_what_went", 200, |seed| {
         let mut chance = Rng::new(seed);
         let faults = FaultProfile {

@@ -33,7 +33,7 @@ fn stops(fixture: &SimFixture, cause: impl Fn(&Cause) -> bool) -> usize {
 }
 
 #[test]
-fn the_same_failure_is_halted_with_budget_left() {
+fn same_failure_halts_with_budget_left() {
     each_seed("the_same_failure_is_halted", 100, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
@@ -60,7 +60,7 @@ fn the_same_failure_is_halted_with_budget_left() {
 }
 
 #[test]
-fn what_cannot_be_run_is_tried_once() {
+fn unrunnable_command_is_tried_once() {
     for code in [126, 127] {
         let mut fixture = SimFixture::new(1, FaultProfile::calm());
         let life = ContainerScript {
@@ -77,7 +77,7 @@ fn what_cannot_be_run_is_tried_once() {
 }
 
 #[test]
-fn thirty_services_that_fail_at_once_are_restarted_ten_a_minute() {
+fn thirty_failures_restart_ten_per_minute() {
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let names: Vec<String> = (0..30).map(|n| format!("s{n}")).collect();
     fixture.wants(desired("one", names.iter().map(|name| plain("one", name))));
@@ -106,7 +106,7 @@ fn thirty_services_that_fail_at_once_are_restarted_ten_a_minute() {
 }
 
 #[test]
-fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_up() {
+fn unhealthy_service_is_given_up_within_its_budget() {
     each_seed("a_service_that_stays_unhealthy", 100, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
@@ -131,7 +131,7 @@ fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_
 }
 
 #[test]
-fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_are_counted() {
+fn recovery_within_the_delay_counts_transitions_only() {
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let mut service = plain("one", "a");
     service.probe = Some(probe());
@@ -159,7 +159,7 @@ fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_
 }
 
 #[test]
-fn a_test_that_runs_keeps_its_services_from_being_stopped() {
+fn running_test_defers_restarts() {
     each_seed("a_test_that_runs", 50, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
@@ -192,7 +192,7 @@ fn a_test_that_runs_keeps_its_services_from_being_stopped() {
 }
 
 #[test]
-fn what_is_held_is_left_alone_whatever_happens_to_it() {
+fn held_service_is_never_changed() {
     each_seed("what_is_held", 50, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());

@@ -304,7 +304,7 @@ enum Leaves {
 }
 
 #[test]
-fn the_second_of_two_keeps_off_and_takes_over_without_a_restart_when_the_first_has_gone() {
+fn second_controller_takes_over_without_a_restart() {
     each_seed("the_second_of_two", 60, |seed| {
         let mut chance = Rng::new(seed);
         let mut controllers = Controllers::new(seed, FaultProfile::calm());
@@ -359,7 +359,7 @@ fn the_second_of_two_keeps_off_and_takes_over_without_a_restart_when_the_first_h
 }
 
 #[test]
-fn what_the_dead_one_had_otherwise_is_replaced_and_not_before_it_is_dead() {
+fn differing_leftovers_are_replaced_after_the_lease() {
     let mut controllers = Controllers::new(1, FaultProfile::calm());
     let first = controllers.joins("a", &[shop_at("1")]);
     controllers.run(SECOND * 5);
@@ -382,7 +382,7 @@ fn what_the_dead_one_had_otherwise_is_replaced_and_not_before_it_is_dead() {
 }
 
 #[test]
-fn of_two_that_start_in_the_same_moment_one_has_it_and_the_other_keeps_off() {
+fn one_of_two_simultaneous_controllers_owns() {
     each_seed("of_two_that_start", 40, |seed| {
         let mut chance = Rng::new(seed);
         let mut controllers = Controllers::new(seed, FaultProfile::calm());
@@ -403,7 +403,7 @@ fn of_two_that_start_in_the_same_moment_one_has_it_and_the_other_keeps_off() {
 }
 
 #[test]
-fn whatever_happens_to_two_controllers_they_are_never_at_one_environment_at_once() {
+fn two_controllers_never_share_an_environment() {
     each_seed("whatever_happens_to_two", 60, |seed| {
         let mut chance = Rng::new(seed);
         let mut controllers = Controllers::new(seed, FaultProfile::of(&mut chance));
@@ -610,7 +610,7 @@ fn left(controllers: &Controllers) -> usize {
 }
 
 #[test]
-fn what_dead_controllers_of_our_project_left_goes_after_its_grace_and_nothing_else() {
+fn orphans_of_dead_controllers_go_after_their_grace() {
     let mut controllers = Controllers::new(3, FaultProfile::calm());
     plant(&mut controllers);
     let all = leave(&mut controllers, "one");
@@ -624,7 +624,7 @@ fn what_dead_controllers_of_our_project_left_goes_after_its_grace_and_nothing_el
 }
 
 #[test]
-fn orphans_are_only_reported_where_the_spec_says_so_and_go_when_a_person_asks() {
+fn report_only_orphans_go_on_request() {
     let mut controllers = Controllers::new(3, FaultProfile::calm());
     plant(&mut controllers);
     let all = leave(&mut controllers, "one");
@@ -656,7 +656,7 @@ fn orphans_are_only_reported_where_the_spec_says_so_and_go_when_a_person_asks() 
 }
 
 #[test]
-fn another_projects_orphans_stay_until_a_person_names_it() {
+fn orphans_of_other_projects_stay_until_named() {
     let mut controllers = Controllers::new(3, FaultProfile::calm());
     let all = leave(&mut controllers, "other");
     let at = controllers.joins("a", &[shop()]);
@@ -671,7 +671,7 @@ fn another_projects_orphans_stay_until_a_person_names_it() {
 }
 
 #[test]
-fn a_pruned_lease_is_written_again_and_what_its_holder_made_stays() {
+fn pruned_lease_is_rewritten_and_its_objects_stay() {
     let mut controllers = Controllers::new(3, FaultProfile::calm());
     let other = Desired {
         project: "one".to_owned(),
@@ -699,7 +699,7 @@ fn a_pruned_lease_is_written_again_and_what_its_holder_made_stays() {
 }
 
 #[test]
-fn what_was_adopted_is_our_own_and_goes_with_its_environment() {
+fn adopted_objects_go_with_their_environment() {
     let mut controllers = Controllers::new(3, FaultProfile::calm());
     let first = controllers.joins("a", &[shop()]);
     controllers.run(SECOND * 5);

@@ -40,7 +40,7 @@ fn light(changes: &[&'static str]) -> Vec<&'static str> {
 }
 
 #[test]
-fn no_act_is_repeated_while_its_effect_is_not_seen() {
+fn no_action_repeats_before_its_effect_is_observed() {
     for lag in 0..=1_000 {
         let faults = FaultProfile {
             lag: (lag, lag),
@@ -58,7 +58,7 @@ fn no_act_is_repeated_while_its_effect_is_not_seen() {
 }
 
 #[test]
-fn a_plan_comes_to_rest_and_then_does_nothing() {
+fn plan_settles_and_then_is_empty() {
     each_seed("a_plan_comes_to_rest", 300, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::of(&mut chance));
@@ -158,8 +158,8 @@ fn finish_runs(fixture: &SimFixture, store: &mut Store, health: &mut HealthState
 }
 
 #[test]
-fn every_act_can_be_repeated() {
-    each_seed("every_act_can_be_repeated", 300, |seed| {
+fn every_action_can_be_repeated() {
+    each_seed("every_action_can_be_repeated", 300, |seed| {
         let run = |twice: bool| {
             let mut chance = Rng::new(seed);
             let mut fixture = SimFixture::new(seed, FaultProfile::calm());
@@ -174,7 +174,7 @@ fn every_act_can_be_repeated() {
 }
 
 #[test]
-fn a_controller_killed_between_any_two_calls_reaches_the_same_end_without_an_extra_restart() {
+fn controller_killed_between_two_calls_ends_the_same() {
     each_seed("a_controller_killed", 40, |seed| {
         let begin = || {
             let mut chance = Rng::new(seed);
@@ -212,7 +212,7 @@ fn a_controller_killed_between_any_two_calls_reaches_the_same_end_without_an_ext
 }
 
 #[test]
-fn ports_that_two_services_want_and_ten_that_are_refused_end_in_different_ones() {
+fn conflicting_and_refused_ports_end_distinct() {
     each_seed("ports_that_two", 100, |seed| {
         let mut chance = Rng::new(seed);
         let faults = FaultProfile {
@@ -245,7 +245,7 @@ fn ports_that_two_services_want_and_ten_that_are_refused_end_in_different_ones()
 }
 
 #[test]
-fn a_host_port_that_moves_to_a_dependency_is_let_go() {
+fn host_port_that_a_dependency_takes_is_released() {
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let (mut first, mut second) = (plain("one", "first"), plain("one", "second"));
     second.ports = vec![published(80, Some(8_080))];
@@ -261,7 +261,7 @@ fn a_host_port_that_moves_to_a_dependency_is_let_go() {
 }
 
 #[test]
-fn deaths_by_an_engine_restart_burn_no_budget() {
+fn engine_restart_failures_use_no_budget() {
     each_seed("deaths_by_an_engine_restart", 100, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
@@ -281,7 +281,7 @@ fn deaths_by_an_engine_restart_burn_no_budget() {
 }
 
 #[test]
-fn a_crash_loop_makes_at_most_max_restarts() {
+fn crash_loop_makes_at_most_max_restarts() {
     each_seed("a_crash_loop", 100, |seed| {
         let mut chance = Rng::new(seed);
         // Sights of earlier runs that come late look like deaths after which nothing was done.
@@ -351,7 +351,7 @@ fn nothing_is_collected_before_the_scan_is_complete() {
 }
 
 #[test]
-fn an_environment_without_its_spec_is_removed_and_others_are_not() {
+fn environment_without_spec_is_removed_alone() {
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     foreign_objects::plant(&mut fixture);
     fixture.wants(desired("one", [plain("one", "a")]));
@@ -364,7 +364,7 @@ fn an_environment_without_its_spec_is_removed_and_others_are_not() {
 }
 
 #[test]
-fn what_is_waited_for_is_told_with_who_holds_the_name() {
+fn name_wait_reports_the_holder() {
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let theirs = foreign_objects::container(
         argus_core::ident::ContainerId::new("theirs").unwrap(),
@@ -394,7 +394,7 @@ fn what_is_waited_for_is_told_with_who_holds_the_name() {
 }
 
 #[test]
-fn what_another_controller_made_in_an_environment_of_the_same_name_is_left_alone() {
+fn objects_of_another_controller_are_never_changed() {
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let labels = [
         ("argusai.managed", "true"),

@@ -37,7 +37,7 @@ fn judge(book: &mut SpecRegistry, bytes: &[u8], fixture: &SimFixture) {
 }
 
 #[test]
-fn a_rejected_spec_changes_nothing() {
+fn rejected_spec_changes_nothing() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../controller/core/tests/corpus/refused");
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     fixture.engine.change(START, |model| model.has_image(PRESENT));

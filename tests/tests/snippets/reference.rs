@@ -63,7 +63,7 @@ const ELSEWHERE: &[&str] = &[
 ];
 
 #[test]
-fn every_page_with_commands_is_gone_through() {
+fn every_page_with_commands_is_executed() {
     let all = fence::all();
     let with = all
         .iter()
@@ -83,7 +83,7 @@ fn every_page_with_commands_is_gone_through() {
 }
 
 #[test]
-fn the_lines_of_the_reference_print_what_they_are_for() {
+fn reference_lines_print_their_output() {
     let engine = engine();
     let shell = Shell::at(&engine, "reference");
     let file = shell.home.join("environments/shop.e2e.yaml");

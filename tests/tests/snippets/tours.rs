@@ -16,7 +16,7 @@ fn block(page: &str, begins: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_five_minutes_of_the_readme_are_as_it_says() {
+fn readme_quick_start_runs_as_written() {
     let engine = engine();
     engine.load_argus_image("argus-demo:local");
     let mut shell = Shell::at(engine, "tour");
@@ -91,7 +91,7 @@ fn the_five_minutes_of_the_readme_are_as_it_says() {
 }
 
 #[test]
-fn a_file_of_ones_own_goes_the_way_of_the_readme() {
+fn own_file_follows_the_readme() {
     let engine = engine();
     let shell = Shell::at(engine, "own");
     shell.editor(

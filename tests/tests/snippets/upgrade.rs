@@ -124,7 +124,7 @@ fn services(runs: &Runs) -> Vec<&(String, String)> {
 }
 
 #[test]
-fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
+fn upgrade_and_downgrade_keep_services_running() {
     let engine = engine();
     let host = Host::start(&engine);
     let (before, revision, mock) = (host.runs(), host.status("shop")["revision"].clone(), host.mock());
