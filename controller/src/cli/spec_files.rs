@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use argus_core::desired::Desired;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
+use argus_docker::Endpoint;
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImage};
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::specs::scan::{MAX_FILE, read_bounded};
+use argus_reconciler::specs::surroundings::Access;
 use argus_reconciler::specs::{Rules, SpecLoader, SpecRegistry, StartingPoint, env_vars};
 use argus_reconciler::state_dir::StateDir;
 use sha2::{Digest as _, Sha256};
@@ -87,10 +89,12 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
 pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let judge = judge(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let (variables, trouble) = env_vars::dotenv(&absolute);
+    let mut around = judge.surroundings(&absolute);
+    around.resolve(&judge.named(&around.file, bytes));
+    let (variables, trouble) = env_vars::dotenv(&around);
     let mut digests = Digests::default();
     let variables = env_vars::passed(variables, &process_env(), &settings.env_allow);
-    let needs = judge.needs(&absolute, bytes, &variables);
+    let needs = judge.needs(&around.file, bytes, &variables, &around.host);
     let own = own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
         let digest = own.digest(&build, &mut digests)?;
@@ -99,15 +103,16 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let digests = digests.collect();
     let documents = needs.documents.into_iter();
     let documents = documents
-        .map(|(mock, at)| (mock, env_vars::document(&at)))
+        .map(|(mock, at)| (mock, env_vars::document(&at, &around)))
         .collect();
     let reading = AdmissionInput {
-        path: &absolute,
+        path: &around.file,
         name: &path.display().to_string(),
         bytes,
         variables,
         digests,
         documents,
+        host: around.host.clone(),
         uuid: env_vars::uuid("", path, &Sha256::digest(bytes).into()),
         first_seen: clock::now(),
     };
@@ -141,8 +146,18 @@ fn own_image(settings: &Settings) -> OwnImage {
 fn judge(settings: &Settings) -> SpecAdmitter {
     SpecAdmitter {
         own_image: own_image::folder(&StateDir::at(settings.state.clone())),
-        allow_mounts: allow_mounts(settings),
+        access: Access {
+            allow_mounts: allow_mounts(settings),
+            state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),
+            engine: engine_socket(settings),
+        },
     }
+}
+
+/// The engine's socket, where the settings lead to one.
+pub(crate) fn engine_socket(settings: &Settings) -> Option<PathBuf> {
+    let endpoint = Endpoint::discover(settings.docker_host.as_deref()).ok()?;
+    endpoint.socket().map(Path::to_path_buf)
 }
 
 /// The folders outside a file's own that it may mount, absolute.
