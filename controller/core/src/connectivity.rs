@@ -1,6 +1,6 @@
 //! Connectivity checks: the links that services need, and the results of the last check.
 //!
-//! [`targets`] derives from [`Desired`](crate::desired::Desired) which service connects to which other one.
+//! [`targets()`] derives from [`Desired`](crate::desired::Desired) which service connects to which other one.
 //! [`Topology`] compares this with the running containers and decides when a check is due.
 //! A backend performs the check from inside the network of each service and returns [`LinkResult`]s.
 //! [`matrix`] and [`errors`] convert a [`ConnectivityCheck`] into the status document.
