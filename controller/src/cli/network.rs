@@ -161,7 +161,7 @@ pub(crate) fn text(told: &NetworkReport) -> String {
                 let unseen = link
                     .error
                     .as_ref()
-                    .is_some_and(|error| error.starts_with("not looked at"));
+                    .is_some_and(|error| error.starts_with("not checked"));
                 let (dns, tcp) = match link.port {
                     _ if unseen => (String::new(), String::new()),
                     Some(_) if link.dns => (mark(true), mark(link.tcp)),

@@ -37,7 +37,7 @@ impl Excluded {
     /// What `context` never contains, of the state directory and of the paths that are mounted writable; all absolute.
     pub fn of<'a>(context: &str, state: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
         let inside = |path: &str| {
-            let below = paths::below(path, context).filter(|below| !below.is_empty());
+            let below = paths::relative_to(path, context).filter(|below| !below.is_empty());
             below.map(str::to_owned)
         };
         Self {

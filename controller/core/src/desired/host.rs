@@ -48,7 +48,7 @@ pub fn named(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
         .into_iter()
         .chain(files.iter().map(String::as_str))
         .filter(|text| paths::is_sane(text));
-    sane.map(|text| paths::absolute(directory, text)).collect()
+    sane.map(|text| paths::to_absolute(directory, text)).collect()
 }
 
 /// Where a path of [`named`] leads; complains about one that may not be used.
