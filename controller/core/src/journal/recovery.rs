@@ -1,4 +1,4 @@
-//! What became of an act whose controller died before it came back: looked up in what is there.
+//! Recovery of open intents: finds out from the engine's state if an action of a dead controller took effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,19 +9,19 @@ use crate::plan::Subject;
 use crate::state::expectation::is_up;
 use crate::time::Timestamp;
 
-/// What was found of an act.
+/// Outcome of an open intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum IntentResolution {
-    /// Its effect is there.
+    /// The effect exists.
     Done,
-    /// Its effect is not there; the loop does it if it is still right.
+    /// The effect does not exist; the reconciler repeats the action if it is still needed.
     NotApplied,
-    /// It cannot be seen, and is harmless to repeat; the loop does it if it is still right.
+    /// The effect is not observable, and a repetition is harmless; the reconciler repeats the action if it is still needed.
     Repeat,
 }
 
-/// Looks an intent up in a world that is listed completely; what was found, and by what.
+/// Resolves an intent from a completely listed store. Returns the outcome and the observation that shows it.
 pub fn resolve_intent(intent: &Intent, at: Timestamp, store: &Store) -> (IntentResolution, String) {
     let deed = &intent.action;
     let name = deed.name.as_deref().unwrap_or_default();
@@ -77,10 +77,10 @@ pub fn resolve_intent(intent: &Intent, at: Timestamp, store: &Store) -> (IntentR
                 "is still attached",
             ),
         },
-        // Pulls, builds, and what another version calls otherwise.
+        // These are pulls, builds, and verbs of another version.
         _ => (
             IntentResolution::Repeat,
-            "it cannot be seen, and may be repeated".to_owned(),
+            "its effect is not observable, and a repetition is harmless".to_owned(),
         ),
     }
 }
@@ -92,7 +92,7 @@ fn find<'w>(store: &'w Store, id: &str) -> Option<&'w Container> {
         .map(AsRef::as_ref)
 }
 
-/// A container of this name for this service, whoever saw it made: the planner adopts it.
+/// Id of this service's container with this name, regardless of its creator: the planner adopts it.
 fn made(store: &Store, intent: &Intent, name: &str) -> Option<String> {
     let Subject::Service { environment, service } = &intent.subject else {
         return None;
@@ -125,11 +125,11 @@ fn there(found: Option<String>, kind: &str, name: &str) -> (IntentResolution, St
     match found {
         Some(id) => (
             IntentResolution::Done,
-            format!("{kind} `{name}` is there as {id}"),
+            format!("{kind} `{name}` exists as {id}"),
         ),
         None => (
             IntentResolution::NotApplied,
-            format!("{kind} `{name}` is not there"),
+            format!("{kind} `{name}` does not exist"),
         ),
     }
 }
@@ -138,10 +138,10 @@ fn gone(there: bool, kind: &str, name: &str) -> (IntentResolution, String) {
     if there {
         (
             IntentResolution::NotApplied,
-            format!("{kind} `{name}` is still there"),
+            format!("{kind} `{name}` still exists"),
         )
     } else {
-        (IntentResolution::Done, format!("{kind} `{name}` is gone"))
+        (IntentResolution::Done, format!("{kind} `{name}` does not exist"))
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
                 name: Some(name.to_owned()),
                 ..ActionRecord::default()
             },
-            cause: "it is missing".to_owned(),
+            cause: "missing".to_owned(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What happened between two statuses, as records: so that whoever reads along need not compare them.
+//! Events between two statuses, so that readers of the journal need not compare them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::ident::{EnvName, ServiceName};
 use crate::state::EnvHistory;
 use crate::time::Timestamp;
 
-/// What happened in an environment, phases apart.
+/// Events of an environment between two statuses, without phase changes.
 pub fn events_between(
     env: &EnvName,
     before: Option<&EnvironmentStatus>,
@@ -76,7 +76,7 @@ pub fn events_between(
     notes
 }
 
-/// What happened to the controller, modes apart.
+/// Events of the controller between two statuses, without mode changes.
 pub fn controller_events(before: Option<&ControllerStatus>, after: &ControllerStatus) -> Vec<Event> {
     let mut notes = Vec::new();
     let of = |status: Option<&ControllerStatus>| -> Vec<StructuredError> {
@@ -97,7 +97,7 @@ pub fn controller_events(before: Option<&ControllerStatus>, after: &ControllerSt
     notes
 }
 
-/// Those of the services stand with them as well.
+/// All errors of a status, including those of its services.
 fn every_error(status: Option<&EnvironmentStatus>) -> Vec<StructuredError> {
     let Some(status) = status else {
         return Vec::new();
@@ -134,7 +134,7 @@ fn errors(
     }
 }
 
-/// How long after the end of the run that an error is about; where its probe failed, after that began.
+/// Time from the end of the failed run, or from its first failed probe, to the report.
 fn after_failing(memory: &EnvHistory, as_of: &str) -> impl Fn(&StructuredError) -> Option<u64> {
     let now = Timestamp::parse(as_of);
     move |error| {
@@ -186,7 +186,7 @@ fn is_well(service: &ServiceStatus) -> bool {
     matches!(service.state, ServiceState::Ready | ServiceState::Completed)
 }
 
-/// One that is tried and closes between two looks was half-open all the same: its history tells what the states do not.
+/// Events of a breaker. Its history shows states between two statuses, such as a short half-open state.
 fn circuit(
     env: Option<&EnvName>,
     before: Option<&BreakerStatus>,
@@ -196,7 +196,7 @@ fn circuit(
 ) {
     let history = |breaker: Option<&'_ BreakerStatus>| breaker.map_or_else(Vec::new, |it| it.history.clone());
     let known = history(before);
-    // An environment's own is out of sight while the engine's is open: what was told before that is older.
+    // The breaker of an environment is hidden while the engine's is open; older changes were reported before that.
     let is_new = |change: &BreakerChange| {
         let earlier = |since| Timestamp::parse(&change.at).is_some_and(|at| at < since);
         !known.contains(change) && !since.is_some_and(earlier)
@@ -283,7 +283,7 @@ fn preflight(before: Option<&PreflightReport>, after: Option<&PreflightReport>, 
     });
 }
 
-/// What a look that somebody asked for came to, whatever was found before; that it began is told when it does.
+/// Events of a requested preflight run, regardless of earlier results. Its start is reported when it starts.
 pub fn looked(report: &PreflightReport) -> Vec<Event> {
     let before = report.before.iter().flat_map(|before| &before.checks);
     let checks = before.chain(&report.checks).map(checked);

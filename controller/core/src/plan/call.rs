@@ -1,4 +1,4 @@
-//! An act as it is told to whoever asks what was called: with what, and for how long.
+//! Call arguments and deadlines of an action, for error details and call traces.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::{Action, Binding, ContainerSpec};
 
-/// What a failed run left must not hold up the next one for longer.
+/// Maximum time to collect evidence, because the next run waits for it.
 const EVIDENCE: Duration = Duration::from_secs(5);
 
-/// Deadlines by the weight of a call.
+/// Deadlines of engine calls by their expected duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// For calls that an engine answers at once (`ARGUS_TIMEOUT_QUICK`).
+    /// Deadline of calls with an immediate response (`ARGUS_TIMEOUT_SHORT`).
     pub short: Duration,
-    /// No call takes longer; a pull or a build may make no progress for as long (`ARGUS_TIMEOUT_HEAVY`).
+    /// Maximum deadline of all calls, and maximum time without progress of a pull or a build (`ARGUS_TIMEOUT_LONG`).
     pub long: Duration,
 }
 
@@ -29,12 +29,12 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// The deadline of an act; `None` for pulls and builds, whose backend watches for progress instead.
+    /// Deadline of an action; `None` for pulls and builds, whose backend checks the progress instead.
     pub fn of(&self, act: &Action) -> Option<Duration> {
         let medium = Duration::from_secs(30).clamp(self.short.min(self.long), self.long);
         match act {
             Action::PullImage { .. } | Action::BuildImage(_) => None,
-            // A restart waits for it.
+            // A restart waits for this action.
             Action::CollectEvidence { .. } => Some(EVIDENCE),
             Action::CreateContainer { .. }
             | Action::StartContainer { .. }
@@ -54,8 +54,8 @@ impl Deadlines {
 }
 
 impl Action {
-    /// What it is done with, in names and numbers: values of variables, contents of files, commands and labels stay out, for they may hold
-    /// what is nobody's business.
+    /// Arguments of the call as names and numbers. Values of variables, file contents, commands and labels are left out,
+    /// because they may be secret.
     pub fn arguments(&self) -> Map<String, Value> {
         let told = match self {
             Self::CreateNetwork { name, .. }

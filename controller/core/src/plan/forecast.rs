@@ -1,4 +1,4 @@
-//! The whole road: plan, pretend that every act succeeds, and plan again until rest.
+//! Forecast: plans repeatedly against a simulated engine until nothing is left to do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::reconcile::{Inputs, Planner};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
-/// No road is longer: a plan that does not come to rest by then is a defect, and is shown cut.
+/// Maximum number of passes. A plan that is not settled by then is a defect, and its forecast is cut.
 const ROUNDS: usize = 10_000;
 
-/// Every step from here to rest, in the order in which it could be done.
+/// Forecasts all steps until the plans are settled, in a possible order of execution.
 ///
-/// One-shots are pretended to exit with 0, probes to say healthy, images to be present.
+/// Simulated one-shots exit with 0, probes succeed, and images are present.
 pub fn forecast(
     mut planner: Planner,
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
@@ -33,7 +33,7 @@ pub fn forecast(
 ) -> Vec<Step> {
     let (mut store, mut health, mut now) = (store.clone(), health.clone(), now);
     let mut road = Vec::new();
-    // Whoever lives does not die of our pretending that time passes.
+    // Leases do not expire because of the simulated time.
     let leases = &leases.frozen(now);
     for round in 0..ROUNDS {
         let turn = planner.reconcile(&Inputs {
@@ -60,7 +60,7 @@ pub fn forecast(
         road.extend(turn.actions.iter().cloned());
         if turn.actions.is_empty() && !ran {
             match turn.wake_at {
-                // Nothing but time can bring more; a pretended world has all the time there is.
+                // Only time can cause further steps; simulated time passes immediately.
                 Some(at) if at > now => now = at,
                 Some(_) | None => break,
             }
@@ -86,7 +86,7 @@ fn resee(store: &mut Store) {
     }
 }
 
-/// One-shots end well, and probes of what runs say healthy; whether that changed anything.
+/// Completes one-shots and makes all probes succeed. Returns true if anything changed.
 fn finish_runs(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
     store: &mut Store,
@@ -132,7 +132,7 @@ fn finish_runs(
     changed
 }
 
-/// The world after an act that succeeded.
+/// Applies a successful action to the simulated store.
 pub fn pretend(store: &mut Store, act: &Action, now: Timestamp, number: usize) -> Done {
     match act {
         Action::CreateNetwork { name, labels } => {

@@ -1,4 +1,4 @@
-//! The collector: what carries our labels and is not desired goes, whatever the reason that it is not.
+//! Garbage collection: removes everything with Argus labels that is not desired, for whatever reason.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::observed::{Container, ContainerState, Network, Volume};
 use crate::state::expectation::is_up;
 use crate::time::Timestamp;
 
-/// What a new revision removes is removed after the revision has been stable for this long.
+/// Minimum age of a revision before Argus removes what the revision dropped.
 pub(super) const STABILITY: Duration = Duration::from_secs(2);
-/// A stray is asked to end, and killed after this where it was made without a word on that.
+/// Stop grace period of an extra container without its own setting.
 const GRACE: Duration = Duration::from_secs(10);
-/// Nobody waits for what a dead run's container has to say: many that do not listen shall be gone soon.
+/// Stop grace period of orphans: many unresponsive containers must be gone soon, and nothing waits for their output.
 const ORPHANS_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
@@ -45,11 +45,11 @@ pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
     }
 }
 
-/// Something that nobody desires.
+/// An object that no environment desires.
 enum Unwanted {
-    /// We made it, and this is why it goes.
+    /// An object of this controller, with the cause of its removal.
     Ours(Cause),
-    /// Its controller is dead; whether it may go.
+    /// An object of a dead controller; `Err` if it may not be removed.
     Orphan(Box<Orphan>, Result<(), OrphanDecision>),
 }
 
@@ -74,7 +74,7 @@ impl Unwanted {
         Self::Orphan(Box::new(orphan), orphan::can_remove(input, owner, created_at))
     }
 
-    /// Takes what is decided about it into the plan.
+    /// Adds the decision to the plan.
     fn settle(
         self,
         input: &PlanInput<'_>,
@@ -106,7 +106,7 @@ impl Unwanted {
     }
 }
 
-/// `None` where somebody desires it, or it is not ours to judge.
+/// Classifies a container; `None` if it is desired or belongs to another controller.
 fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted> {
     if input.state.not_ours.contains(&container.id) {
         return None;
@@ -118,7 +118,7 @@ fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted
     if input.accepted.is_some_and(desired) {
         return None;
     }
-    // One label tells whose it is: this is asked of every container at every turn.
+    // This check runs for every container in every pass, so it reads only one label.
     let maker = container
         .labels
         .get(labels::CONTROLLER)
@@ -152,7 +152,7 @@ fn gone(input: &PlanInput<'_>, removed: Cause) -> Cause {
     }
 }
 
-/// Why nobody desires the environment.
+/// Cause for an environment that is not desired.
 fn absent(input: &PlanInput<'_>) -> Cause {
     if input.requests.expired.contains(input.env) {
         Cause::Expired
@@ -194,14 +194,14 @@ fn unstable(input: &PlanInput<'_>) -> Option<WaitingOn> {
     (until > input.now).then_some(WaitingOn::StabilityWindow { until })
 }
 
-/// A dead controller made it, and this one has taken it over.
+/// True if this controller adopted the container of a dead controller.
 fn is_adopted(input: &PlanInput<'_>, container: &Container) -> bool {
     let kept = input.kept();
     kept.is_some_and(|kept| kept.adopted.contains(&container.id))
 }
 
-/// How long it may take to stop; `None`: that is not known yet. No file says it any more, the engine has it from when the container was
-/// made.
+/// Stop grace period; `None` if it is not known yet. It comes from the container's configuration on the engine, because
+/// no file declares it any more.
 fn grace(input: &PlanInput<'_>, container: &Container) -> Option<Duration> {
     let maker = container.labels.get(labels::CONTROLLER);
     match orphan::owner_status(input, maker.map_or("", String::as_str)) {
@@ -263,7 +263,7 @@ fn release(input: &PlanInput<'_>, subject: &Subject, network: &Network, cause: C
     Decision::Do(act, cause)
 }
 
-/// Volumes are kept, but for those whose spec said otherwise while it was there to say so.
+/// Plans the removal of volumes. A volume is kept unless its spec requested the removal.
 fn volumes(input: &PlanInput<'_>, plan: &mut Plan) {
     for volume in input.observed.volumes.values() {
         let Ok(name) = ResourceName::new(volume.name.clone()) else {
@@ -294,7 +294,7 @@ fn volume_of(input: &PlanInput<'_>, volume: &Volume) -> Option<Unwanted> {
         .labels
         .get(labels::DELETION)
         .is_some_and(|word| word == "Delete");
-    // The last file that was accepted decides; the label only where nobody remembers it.
+    // The last accepted file decides; the label counts only if the state does not know the file.
     let told = input
         .kept()
         .and_then(|kept| kept.delete_volumes)

@@ -1,9 +1,9 @@
-//! What a plan leaves for later because somebody asked for it: holds, and tests that run.
+//! Holds, test leases and safe mode: requests that turn steps into waits.
 
 use super::{Action, Cause, Plan, PlanInput, Step, Subject, Wait, WaitingOn};
 use crate::state::expectation::is_up;
 
-/// Turns the steps that have to wait for a person or a test into waits.
+/// Turns the steps into waits that must wait for a person or for the end of a test.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     apply_safe_mode(input, plan);
     let by_file = input.accepted.is_some_and(|accepted| accepted.desired.hold);
@@ -12,7 +12,7 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     }
     let mut waits = Vec::new();
     plan.steps.retain(|step| {
-        // To take what a run left changes nothing.
+        // Collecting evidence changes nothing.
         if matches!(step.action, Action::CollectEvidence { .. }) {
             return true;
         }
@@ -28,7 +28,7 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     plan.waits.extend(waits);
 }
 
-/// What the controller's own state forbids: everything, or to take a thing for a stray.
+/// Applies the controller's own restrictions: safe mode, or no removals while the specs are incomplete.
 fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     let bans = &input.requests.restrictions;
     let on = if let Some(why) = &bans.safe {
@@ -66,7 +66,7 @@ fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
     })
 }
 
-/// A test wants its services left running, unless one of them is of no use to it any more.
+/// Wait reason of a running test: its services keep running, unless a service no longer works.
 fn deferred(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
     let Subject::Service { .. } = &step.subject else {
         return None;

@@ -1,4 +1,4 @@
-//! Images: pulled only after a create said that one is missing, built once per digest.
+//! Images: pulled only after a create reported a missing image, and built once per digest.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::desired::{Desired, Image};
 use crate::outcome::ActionError;
 use crate::state::ImageState;
 
-/// The key of an image's subject: its reference, with the digest of the build where it is built.
+/// Key of an image's subject: the reference, with the digest of the build for built images.
 pub fn key(image: &Image) -> String {
     match image {
         Image::Named(reference) => key_of(reference, ""),
@@ -15,7 +15,7 @@ pub fn key(image: &Image) -> String {
     }
 }
 
-/// The same from a rendered container.
+/// Key from the fields of a rendered container.
 pub fn key_of(reference: &str, build: &str) -> String {
     if build.is_empty() {
         reference.to_owned()
@@ -24,9 +24,9 @@ pub fn key_of(reference: &str, build: &str) -> String {
     }
 }
 
-/// Whether a container may be created from this image now.
+/// Checks that a container may be created from this image now.
 ///
-/// A named image is taken to be present until a create says otherwise, which saves asking for each.
+/// A named image counts as present until a create fails, which saves a query per image.
 pub(super) fn may_create(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
     let key = key(image);
     let known = input.state.images.get(&key);
@@ -43,7 +43,7 @@ pub(super) fn may_create(input: &PlanInput<'_>, image: &Image) -> Result<(), Wai
     })
 }
 
-/// Plans the pulls and builds that some service of this environment waits for.
+/// Plans the pulls and builds that a service of this environment waits for.
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     let wanted: BTreeSet<String> = plan
         .waits
@@ -76,7 +76,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     }
 }
 
-/// A registry that asked for patience is given it for all that comes from there.
+/// Wait reason of a rate-limited registry: all pulls from it wait.
 fn patience(input: &PlanInput<'_>, act: &Action) -> Option<WaitingOn> {
     let Action::PullImage { reference } = act else {
         return None;
@@ -95,7 +95,7 @@ fn patience(input: &PlanInput<'_>, act: &Action) -> Option<WaitingOn> {
     Some(WaitingOn::Retry { until, failure })
 }
 
-/// The registry that a reference names; Docker Hub where it names none.
+/// Registry of a reference; Docker Hub without an explicit one.
 fn registry(reference: &str) -> &str {
     match reference.split_once('/') {
         Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,

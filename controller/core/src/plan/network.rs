@@ -1,4 +1,4 @@
-//! The one network of an environment.
+//! Network of an environment.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use super::{Action, Cause, Decision, Plan, PlanInput, Subject, WaitingOn, render
 use crate::desired::Desired;
 use crate::observed::Network;
 
-/// The network that an environment's containers shall be on, as far as it is there.
+/// Observed network of the environment.
 ///
-/// An engine may hold two of one name; the oldest is the one.
+/// An engine may have two networks with one name; the oldest counts.
 pub(super) fn of<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc<Network>> {
     input
         .observed

@@ -1,4 +1,4 @@
-//! Which host port each published port gets: sticky, unique over all environments, never one that was refused.
+//! Port assignment: sticky, unique over all environments, and without recently refused ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use crate::plan::{PortKey, PortMap, WaitingOn};
 use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
 
-/// A refused port is not tried again for this long, unless it was seen free right after the refusal.
+/// Time for which a refused port is not tried again, unless a check right after the refusal found it free.
 pub const REFUSAL_HOLDS: Duration = Duration::from_secs(30);
-/// A refusal is remembered for this long: until then every other port is better.
+/// Time for which a refusal is remembered; every other port is preferred until then.
 pub const REFUSAL_REMEMBERED: Duration = Duration::from_secs(600);
-/// Under strategy `fail`, and when the range is used up, ports are tried again after this.
+/// Retry interval with strategy `fail`, and with an exhausted range.
 pub const PORT_RETRY: Duration = Duration::from_secs(2);
-/// A port that reads as free but is refused this often is held by something that cannot be seen.
+/// Refusals of an apparently free port after which an invisible holder is assumed.
 const FREE_BUT_REFUSED: u32 = 3;
 
-/// Host ports that environments hold: by whom.
+/// Host ports with the environment and service that hold them.
 pub type Claims = BTreeMap<HostPort, (crate::ident::EnvName, ServiceName)>;
 
-/// The outcome of assigning all ports of one environment.
+/// Assigned ports of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Assignment {
-    /// Assigned ports.
+    /// Ports that have a number.
     pub ports: PortMap,
-    /// Services that must wait for a port, and why.
+    /// Services without a port, each with its wait reason.
     pub blocked: BTreeMap<ServiceName, WaitingOn>,
 }
 
@@ -52,7 +52,7 @@ pub fn assign(
         .values()
         .flat_map(|service| service.ports.iter().map(move |port| (&service.name, port)))
         .collect();
-    // Whoever already holds a port keeps it, before anybody else may choose.
+    // A service that already holds a port keeps it, before any other service can choose it.
     let (held, new): (Vec<_>, Vec<_>) = all
         .into_iter()
         .partition(|(service, port)| sticky(memory, service, port).is_some());
@@ -87,7 +87,7 @@ impl PortAssigner<'_> {
         }
     }
 
-    /// Strategy `fail`: the wanted port or none.
+    /// Strategy `fail`: assigns the declared port, and blocks the service while that port is taken.
     fn insist(&mut self, service: &ServiceName, port: &Port) -> Option<u16> {
         let Some(wanted) = port.wanted_host() else {
             return self.choose(service, port, None);
@@ -122,18 +122,17 @@ impl PortAssigner<'_> {
             .or_insert(WaitingOn::Port { port, owner, until });
     }
 
-    /// Strategy `auto`: what it holds, else what it wants, else the first free one of the range.
+    /// Strategy `auto`: assigns the held port, else the preferred one, else the first free one of the range.
     fn choose(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) -> Option<u16> {
         let policy = &self.desired.ports;
         let wanted = port.wanted;
-        // A refused stand-in looks at the wanted port once more before it moves on.
+        // After a refusal of the replacement port, the preferred port is tried once more.
         let preferred = match sticky {
             Some(held) if self.open(held, port) => Some(held),
             Some(_) | None => wanted.filter(|wanted| self.open(*wanted, port)),
         };
         let free = |number: &u16| self.open(*number, port) && !self.is_busy(*number, port);
-        // What was refused is not tried again before everything else was: trying all of it may take longer than a refusal
-        // holds.
+        // Refused ports come last: a pass over the whole range may take longer than a refusal holds.
         let found = preferred
             .or_else(|| (policy.low..=policy.high).find(|n| free(n) && !self.was_refused(*n, port)))
             .or_else(|| (policy.low..=policy.high).find(free));
@@ -174,7 +173,7 @@ impl PortAssigner<'_> {
         self.refused.contains_key(&HostPort { number, protocol })
     }
 
-    /// Seen taken when some other port was refused a moment ago: not worth a try.
+    /// True if the port was taken when the engine refused another port a moment ago.
     fn is_busy(&self, number: u16, port: &Port) -> bool {
         let host = HostPort {
             number,
@@ -186,7 +185,7 @@ impl PortAssigner<'_> {
     }
 }
 
-/// The port that is held already, as long as the wish is still the same.
+/// Port that the service already holds, if the preference in the file is unchanged.
 fn sticky(memory: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
     let key = key(service, port);
     let held = *memory.ports.get(&key)?;

@@ -1,4 +1,4 @@
-//! What names a port of the host, once that port has moved.
+//! References to host ports: rewrites them in variables, commands and files after a port moved.
 
 use std::borrow::Cow;
 
@@ -8,29 +8,29 @@ use crate::desired::{Desired, File, Service};
 use crate::ident::HostPort;
 use crate::plan::{PortKey, PortMap};
 
-/// How the engine's host is called from a container.
+/// Name of the engine's host inside a container.
 const HOST: &str = "host.docker.internal:";
-/// How whoever speaks calls its own host, which many who write a file take for the engine's.
+/// Names of a container's own host. Spec files often use them for the engine's host.
 const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", ANY];
 
-/// Every address of this host, which is how a place to listen is written.
+/// Wildcard address of a listener.
 const ANY: &str = "0.0.0.0:";
 
-/// A variable, which may be read by whoever is told it: only a place to listen is the container's own.
+/// Rewrites a variable. A client may read it, so only a listen address refers to the container's own ports.
 pub(super) fn variable(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(written, |host, wanted| {
         (host != ANY || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
     })
 }
 
-/// A word of a command. It runs inside the container, where the container's own ports stay what they are.
+/// Rewrites a word of a command. It runs inside the container, so the container's own ports stay unchanged.
 pub(super) fn word(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(written, |host, wanted| {
         (host == HOST || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
     })
 }
 
-/// The command of an `exec` probe.
+/// Rewrites the command of an `exec` probe.
 pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &PortMap) -> Vec<String> {
     let words = command.iter();
     words
@@ -42,7 +42,7 @@ fn is_inside(service: &Service, number: u16) -> bool {
     service.ports.iter().any(|port| port.container == number)
 }
 
-/// The file of a mock, whose target may be a service of the environment by its port on the host.
+/// Rewrites the file of a mock, whose target may be the host port of a service in the environment.
 pub(super) fn file<'a>(
     file: &'a File,
     desired: &Desired,
@@ -67,7 +67,7 @@ pub(super) fn file<'a>(
     }
 }
 
-/// Rewrites `localhost:PORT` and its like where another port stands in for PORT.
+/// Rewrites `localhost:PORT` and similar addresses whose port has a replacement.
 fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -92,7 +92,7 @@ fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
     out
 }
 
-/// The port that stands in for a wanted one: the service's own first; none where somebody here still holds it.
+/// Actual port for a preferred one, first of the service itself; `None` while a service here still holds that port.
 fn substitute(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
     let assigned = |of: &Service| {
         of.ports

@@ -1,4 +1,4 @@
-//! How far a service has come, for whoever depends on it and for the status.
+//! Readiness of services, for their dependents and for the status.
 
 use super::{PlanInput, WaitingOn, drift};
 use crate::desired::{Condition, Probe, ProbeKind, Service};
@@ -7,7 +7,7 @@ use crate::observed::{Container, ContainerState, EngineHealthStatus, InspectInfo
 use crate::probe::{HealthStates, ProbeStatus};
 use crate::state::restart;
 
-/// The container that is what its service shall be now.
+/// Container that matches the desired state of its service.
 pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Option<&'a Container> {
     let (spec, hash) = input.rendered.get(service)?;
     input
@@ -31,10 +31,10 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
         .map(std::convert::AsRef::as_ref)
 }
 
-/// The verdict on a running container: by its probe, or by the image's own check where no probe is asked for.
-/// `None`: running is enough.
+/// Health of a running container: by its probe, or by the image's health check without a probe. `None` if running is
+/// enough.
 ///
-/// What a probe of ours found on the way into an outage is not decided: it is asked anew when the engine is back.
+/// A failure of Argus' own probe on the way into an outage does not count: the probe runs again after the outage.
 pub(crate) fn probe_status(
     probe: Option<&Probe>,
     container: &Container,
@@ -57,7 +57,7 @@ pub(crate) fn probe_status(
         return Some(seen.map_or(ProbeStatus::Starting, |seen| seen.status));
     }
     match facts.and_then(|facts| facts.health.as_ref()) {
-        // A verdict from before the start says nothing about this run.
+        // A result from before the start does not belong to this run.
         Some(said) if said.checked_at.is_some_and(|at| Some(at) < started_at) => Some(ProbeStatus::Starting),
         Some(said) => Some(match said.status {
             EngineHealthStatus::Starting => ProbeStatus::Starting,
@@ -65,20 +65,20 @@ pub(crate) fn probe_status(
             EngineHealthStatus::Unhealthy => ProbeStatus::Unhealthy,
         }),
         None if probe.is_some() => Some(ProbeStatus::Starting),
-        // Whether the image has a check of its own is known only after an inspect.
+        // Only an inspect shows if the image has a health check.
         None if facts.is_none() => Some(ProbeStatus::Starting),
         None => None,
     }
 }
 
-/// Whether the image shall be what checks its health, and has no check: the engine tells of one from the start on.
+/// True if the image must provide the health check and has none: the engine would report one from the start on.
 pub(crate) fn is_never_probed(probe: Option<&Probe>, container: &Container) -> bool {
     let by_image = probe.is_some_and(|probe| probe.kind == ProbeKind::Docker);
     let has_none = |facts: &InspectInfo| facts.started_at.is_some() && facts.health.is_none();
     by_image && container.inspect.as_ref().is_some_and(has_none)
 }
 
-/// Whether everything that a service depends on has come far enough.
+/// Checks that all dependencies of a service meet their conditions.
 pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitingOn> {
     let Some(accepted) = input.accepted else {
         return Ok(());
@@ -113,7 +113,7 @@ fn is_dependency_met(input: &PlanInput<'_>, other: &Service, condition: Conditio
     }
 }
 
-/// A one-shot that exited with 0 as it shall be now.
+/// True if the one-shot exited with 0 in its desired state.
 pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
     if !service.one_shot {
         return false;

@@ -1,4 +1,4 @@
-//! A desired service with its ports assigned, as the one document that a container is created from.
+//! Rendering: turns a desired service with its ports into the configuration of its container.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::plan::{Binding, ContainerSpec, PortKey, PortMap, port_references};
 use crate::reconcile::ControllerIdentity;
 use crate::time::Timestamp;
 
-/// Every service of an environment, rendered, with the hash that its container must carry.
+/// Rendered services of an environment, each with the hash that its container must carry.
 pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, SpecHash)>;
 
-/// Renders all services under one port map.
+/// Renders all services with one port map.
 pub fn environment(desired: &Desired, ports: &PortMap, identity: &ControllerIdentity) -> Rendered {
     desired
         .services
@@ -25,7 +25,7 @@ pub fn environment(desired: &Desired, ports: &PortMap, identity: &ControllerIden
         .collect()
 }
 
-/// Adds what differs at every creation and therefore does not enter the hash.
+/// Adds the labels that differ at every creation and are not part of the hash.
 pub fn stamped(
     spec: &ContainerSpec,
     hash: &SpecHash,
@@ -153,7 +153,7 @@ fn bindings(service: &Service, ports: &PortMap, identity: &ControllerIdentity) -
         .collect()
 }
 
-/// The sticky map of one container: `80/tcp=9001@8080` says that 9001 stands in for the wanted 8080.
+/// Ports label of one container: `80/tcp=9001@8080` means that 9001 is assigned and 8080 is preferred.
 fn ports_label(service: &Service, ports: &PortMap) -> String {
     let entries: Vec<String> = service
         .ports
@@ -173,7 +173,7 @@ fn ports_label(service: &Service, ports: &PortMap) -> String {
     entries.join(",")
 }
 
-/// What stands in for the references in one text.
+/// Replaces the references of one text.
 fn resolve(written: &str, desired: &Desired, ports: &PortMap) -> String {
     let mut text = written.to_owned();
     if text.contains("{{") {

@@ -1,16 +1,16 @@
-//! Restarts over all environments are rationed, so that a failing host is not beaten down by the healing.
+//! Restart rate limit over all environments: prevents restarts from overloading a failing host.
 
 use std::time::Duration;
 
 use super::{Action, Cause, Plan, Step, Wait, WaitingOn};
 use crate::time::Timestamp;
 
-/// Restarts are counted over this time.
+/// Window of the rate limit.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// So many restarts fall into it.
+/// Maximum number of restarts within the window.
 pub const MOST: usize = 10;
 
-/// Holds back the restarts of a plan for which there is no room; `recent`: when earlier ones began, oldest first.
+/// Turns restarts beyond the limit into waits. `recent` are the starts of earlier restarts, oldest first.
 pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
     let recent: Vec<Timestamp> = recent.iter().copied().filter(|at| *at + WINDOW > now).collect();
     let mut room = MOST.saturating_sub(recent.len());
@@ -35,7 +35,7 @@ pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
     plan.waits.extend(held);
 }
 
-/// What begins a run after a failure; the other acts of a restart wait for it.
+/// True for the start of a run after a failure; the other actions of a restart depend on it.
 fn is_restart(step: &Step) -> bool {
     matches!(
         (&step.action, &step.cause),

@@ -1,4 +1,4 @@
-//! One service: which of its containers is the one, what becomes of the others, and what the one needs next.
+//! Plan of one service: chooses its current container, removes the extra ones, and plans the next action.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::state::expectation::is_up;
 mod attach;
 mod run;
 
-/// A name that another container holds is looked at again after this.
+/// Interval of the checks of a name that another container holds.
 const NAME_RETRY: Duration = Duration::from_secs(10);
 
-/// One service with everything that is looked at to decide about it.
+/// One service with the inputs of its plan.
 struct ServicePlanner<'a> {
     input: &'a PlanInput<'a>,
     accepted: &'a Accepted,
@@ -63,11 +63,25 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
 }
 
 impl ServicePlanner<'_> {
+    /// Plans the next action of the service.
+    ///
+    /// # Replacement
+    ///
+    /// A changed spec replaces the container in this sequence, one action per pass:
+    ///
+    /// 1. **Create** the new container; under a temporary name, because the old one still holds the final name.
+    /// 2. **Stop** the old container, once the dependencies and ports of the new one allow its start.
+    /// 3. **Remove** the old container.
+    /// 4. **Rename** the new container to its final name.
+    /// 5. **Start** the new container.
+    ///
+    /// The old container therefore runs until its replacement can start, and a failed pull or create costs no downtime.
+    /// An old container that does not run is removed before the first step. Its name is then free for the new one.
     fn plan_service(&self) -> Decision {
         let current = ready::current(self.input, &self.service.name);
         let barred = self.input.blocked_by(&self.subject);
         if let Some(wait) = barred {
-            // A failed call says nothing against a container that runs as it shall.
+            // A failed call is no reason against a container that runs as desired.
             let failing = matches!(
                 wait,
                 WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. }
@@ -78,7 +92,7 @@ impl ServicePlanner<'_> {
         }
         if let Some(act) = run::evidence(self) {
             return match self.input.backoff_of(&self.subject) {
-                // Nothing is done to the container before.
+                // Nothing else happens to the container before.
                 Some(WaitingOn::Retry { until, failure }) if failure.verb == act.verb() => {
                     Decision::Wait(WaitingOn::Retry { until, failure })
                 }
@@ -102,7 +116,7 @@ impl ServicePlanner<'_> {
             },
         };
         match (decision, self.input.backoff_of(&self.subject)) {
-            // What one call cannot mend another may: what was paused meanwhile cannot be started, but unpaused.
+            // Another action may resolve what one action cannot: a paused container cannot be started, but it can be unpaused.
             (Decision::Do(act, cause), Some(WaitingOn::Failed { failure })) if failure.verb != act.verb() => {
                 Decision::Do(act, cause)
             }
@@ -111,7 +125,8 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// What a living controller made is adopted as it is, but never replaced; what a dead one made is ours.
+    /// True if this controller may replace the container. It adopts the container of a live controller, but never
+    /// replaces it; the container of a dead controller counts as its own.
     fn is_ours(&self, container: &Container) -> bool {
         let (input, maker) = (self.input, maker(container));
         container.is_made_by(&input.identity.controller) || input.leases.yields(input.env, maker, input.now)
@@ -130,7 +145,7 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// The wait for a held name tells the name that the engine knows.
+    /// Replaces the subject's name by the engine's name in a wait for a taken name.
     fn named(&self, wait: WaitingOn) -> WaitingOn {
         match wait {
             WaitingOn::Name { holder, until, .. } => {
@@ -141,7 +156,7 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// Nothing is what it shall be: what can go now goes, and the new one is made.
+    /// Plans the creation of the container: removes stopped old containers first.
     fn plan_create(&self, others: &[&Container]) -> Decision {
         if others.is_empty() && ready::completed(self.input, self.service) {
             return Decision::Settled;
@@ -151,11 +166,11 @@ impl ServicePlanner<'_> {
         {
             return Decision::Wait(WaitingOn::Removal);
         }
-        // Whoever takes a failed container away takes neither its delay nor its budget with it.
+        // The removal of a failed container resets neither its delay nor its budget.
         if let Err(wait) = run::may_follow(self).and_then(|_| self.check_create()) {
             return Decision::Wait(wait);
         }
-        // What does not run serves nobody, and its name can be had for the new one.
+        // A stopped container serves no requests, and its name becomes free for the new one.
         if let Some(idle) = others
             .iter()
             .find(|c| !is_up(c.state) && c.state != ContainerState::Removing)
@@ -201,14 +216,14 @@ impl ServicePlanner<'_> {
         image::may_create(self.input, &self.service.image)
     }
 
-    /// Why the containers that are there are not the one.
+    /// Cause of a new container, from the differences of the old one.
     fn why_new(&self, others: &[&Container]) -> Cause {
         let Some(old) = others.first() else {
             return Cause::Missing;
         };
         let same_hash = old.carries(self.hash);
         if same_hash {
-            let what = drift::configuration(self.spec, old).unwrap_or_else(|| "half removed".to_owned());
+            let what = drift::configuration(self.spec, old).unwrap_or_else(|| "partially removed".to_owned());
             return Cause::Drift { what };
         }
         let moved = self.spec.bindings.iter().any(|binding| {
@@ -236,7 +251,7 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// The container of this environment that has this name.
+    /// Container of this environment with this name.
     fn holder_of(&self, name: &str) -> Option<&Arc<Container>> {
         self.input
             .observed
@@ -252,7 +267,7 @@ impl ServicePlanner<'_> {
             .unwrap_or_else(|_| self.service.container_name.clone())
     }
 
-    /// The one is there; the others go, but what runs goes only when the one can take over.
+    /// Removes extra containers; a running one only once its replacement can start.
     fn remove_extra(&self, current: &Container, others: &[&Container]) -> Decision {
         let Some(other) = others.iter().find(|c| c.state != ContainerState::Removing) else {
             return Decision::Settled;
@@ -278,7 +293,8 @@ impl ServicePlanner<'_> {
         Decision::Do(act, cause)
     }
 
-    /// An old container holds a host port that now belongs to another service, which may be what the new one waits for.
+    /// True if an old container holds a host port that now belongs to another service, because the new container may wait
+    /// for that service.
     fn is_blocking(&self, old: &Container) -> bool {
         let Some(facts) = &old.inspect else { return false };
         facts.config.bindings.iter().any(|(_, held)| {
@@ -289,7 +305,7 @@ impl ServicePlanner<'_> {
         })
     }
 
-    /// The one is alone: name, network, then its run.
+    /// Plans the only container: its name, then its network, then its run.
     fn plan_current(&self, current: &Container) -> Decision {
         if current.name != self.service.container_name.as_str() {
             let act = Action::RenameContainer {
@@ -305,13 +321,13 @@ impl ServicePlanner<'_> {
             if let Some(holder) = self.holder_of(self.service.container_name.as_str()) {
                 return Decision::Wait(WaitingOn::Name {
                     name: self.service.container_name.to_string(),
-                    holder: format!("container {} of this environment, which is to go", holder.id),
+                    holder: format!("container {} of this environment, which will be removed", holder.id),
                     until: self.input.now + NAME_RETRY,
                 });
             }
             return Decision::Do(act, self.input.cause(&self.subject, cause));
         }
-        // What has done its work needs no network any more.
+        // A completed one-shot needs no network.
         if current.state == ContainerState::Exited && ready::completed(self.input, self.service) {
             return Decision::Settled;
         }
@@ -328,8 +344,7 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// Whether a host port that the container needs is held by another container of this environment,
-    /// or must not be tried yet.
+    /// Checks that no other container of this environment holds a needed host port, and that its port may be tried now.
     fn check_binding(&self) -> Result<(), WaitingOn> {
         self.check_ports()?;
         for binding in &self.spec.bindings {

@@ -1,9 +1,9 @@
-//! A plan as text that a person compares: one line an act, one line a wait, sorted, and the next wake.
+//! Plan as text for comparisons: one line per action and per wait, sorted, then the next wake-up.
 
 use super::{Action, ContainerSpec, Plan, Step, Wait};
 use crate::status::words;
 
-/// The plan as text; variables and their values are left out, they may be secret.
+/// Formats the plan. Environment variables are left out, because they may be secret.
 pub fn text(plan: &Plan) -> String {
     if plan.is_settled() {
         return "settled\n".to_owned();
@@ -46,7 +46,7 @@ fn wait(wait: &Wait) -> String {
     format!("{} waits: {} {}{until}", wait.subject, told.reason, told.message)
 }
 
-/// What the call is made on, as far as the subject does not say it.
+/// Object of the call, as far as the subject does not name it.
 fn object(act: &Action) -> String {
     match act {
         Action::CreateNetwork { name, .. } => name.to_string(),

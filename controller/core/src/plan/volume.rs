@@ -1,4 +1,4 @@
-//! Named volumes: created when missing, kept until told otherwise.
+//! Named volumes: created when missing, kept unless the spec requests their removal.
 
 use super::{Action, Cause, Decision, Plan, PlanInput, Subject, render};
 use crate::desired::Desired;

@@ -1,4 +1,4 @@
-//! What the memory learns from acting.
+//! Folds submitted and finished actions into the planner state.
 
 use crate::ident::{ContainerId, EnvName};
 use crate::observed::{Observed, Store};
@@ -8,11 +8,11 @@ use crate::state::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::state::{Expectation, ImageState, InFlight, PlannerState, Proof, RefusedPort};
 use crate::time::Timestamp;
 
-/// So often evidence is asked for where the engine does not answer.
+/// Attempts to collect evidence while the engine does not answer.
 const EVIDENCE_TRIES: u32 = 3;
 
 impl PlannerState {
-    /// A step was handed out, decided on what was seen then.
+    /// Records a submitted step; `observed` is the state that it was planned from.
     pub fn on_started(&mut self, env: &EnvName, step: &Step, observed: &Observed, now: Timestamp) {
         self.breakers.on_call(env, &step.subject);
         if let (Action::StartContainer { .. }, Cause::Restart { .. }) = (&step.action, &step.cause) {
@@ -32,7 +32,7 @@ impl PlannerState {
         }
     }
 
-    /// A step came back.
+    /// Records the result of a step.
     pub fn on_finished(
         &mut self,
         step: &Step,
@@ -78,8 +78,8 @@ impl PlannerState {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         match (&step.action, &step.subject) {
-            // What was stopped is seen as it ended for a moment more, and that end is still our doing. A run of which the start
-            // is not known cannot be told from the new one.
+            // The informer reports the stopped run for a moment longer; its end stays ours. A run with an unknown start cannot
+            // be distinguished from the new one.
             (Action::StartContainer { id }, _) if self.stopped_by_us.get(id) == Some(&None) => {
                 self.stopped_by_us.remove(id);
             }
@@ -109,7 +109,7 @@ impl PlannerState {
         }
     }
 
-    /// The newest run of what is to be started, as far as it is known: seen, or ended already.
+    /// Start of the newest known run of the container to start: observed, or already ended.
     fn run_before(&self, step: &Step, observed: &Observed) -> Option<Timestamp> {
         let (Subject::Service { environment, service }, Action::StartContainer { id }) =
             (&step.subject, &step.action)
@@ -133,7 +133,7 @@ impl PlannerState {
         ended.max(facts.and_then(|facts| facts.started_at))
     }
 
-    /// Only the newest evidence is kept whole; of the others their last words, which tell whether they are the same.
+    /// Stores the newest evidence completely. Older evidence keeps only its last line, for the comparison of failures.
     fn store_evidence(&mut self, subject: &Subject, number: u64, evidence: &Evidence) {
         let Subject::Service { environment, service } = subject else {
             return;
@@ -163,7 +163,7 @@ impl PlannerState {
         now: Timestamp,
     ) {
         if *error == ActionError::CircuitOpen {
-            // It was never begun.
+            // The executor never started it.
             self.undo_started(step);
             return;
         }
@@ -179,7 +179,7 @@ impl PlannerState {
                 self.record_failure(&step.subject, step, error.clone(), deadlines, now);
                 return;
             }
-            // What cannot be had must not hold the restart up.
+            // Evidence that cannot be collected must not delay the restart.
             self.action_failures.remove(&step.subject);
             let evidence = Evidence {
                 missing: vec![error.to_string()],
@@ -191,8 +191,8 @@ impl PlannerState {
         if let (ActionError::ImageMissing, Action::CreateContainer { spec, .. }) = (error, &step.action) {
             let key = crate::plan::image::key_of(&spec.image, &spec.build);
             if self.images.insert(key.clone(), ImageState::Missing) == Some(ImageState::Present) {
-                // It was pulled or built a moment ago: doing so again at once would go on for ever.
-                let error = ActionError::PullFailed("it is not there although it was just made".to_owned());
+                // It was pulled or built a moment ago: an immediate repetition would never end.
+                let error = ActionError::PullFailed("the image is missing although it was just pulled or built".to_owned());
                 self.record_failure(&Subject::Image { key }, step, error, deadlines, now);
             }
             return;
@@ -203,7 +203,7 @@ impl PlannerState {
             self.stopped_by_us.remove(id);
         }
         if matches!(error, ActionError::JournalUnwritable(_)) {
-            // Nothing was sent: the mode says when it is tried again.
+            // The engine received no call: the mode decides about the next attempt.
             return;
         }
         if let ActionError::PortTaken(refusal) = error {
@@ -221,7 +221,7 @@ impl PlannerState {
             self.disk_full = Some(now);
         }
         if let (Action::PullImage { .. }, Subject::Image { key }) = (&step.action, &step.subject) {
-            // The next try begins with a create again: somebody may have loaded the image meanwhile.
+            // The next attempt begins with a create, because the image may have been loaded externally.
             self.images.remove(key);
         }
         if leaves(error) != EffectAfterFailure::Unchanged {
@@ -233,14 +233,14 @@ impl PlannerState {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         if let (ActionError::NotOurs(_), Some(id)) = (error, container_of(&step.action)) {
-            // Nothing failed: there was nothing of ours to act on.
+            // This is not a failure: the container is not ours.
             self.not_ours.insert(id.clone());
             return;
         }
         self.record_failure(&step.subject, step, error.clone(), deadlines, now);
     }
 
-    /// What was counted when it was handed out is taken back.
+    /// Reverts the bookkeeping of a submitted step.
     fn undo_started(&mut self, step: &Step) {
         if let Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } = &step.action {
             self.stopped_by_us.remove(id);
@@ -294,7 +294,7 @@ fn container_of(act: &Action) -> Option<&ContainerId> {
     }
 }
 
-/// It cannot succeed on a full disk.
+/// True for actions that a full disk makes fail.
 fn writes(act: &Action) -> bool {
     match act {
         Action::PullImage { .. }
@@ -316,14 +316,14 @@ fn writes(act: &Action) -> bool {
     }
 }
 
-/// What a failed call says of what was seen before it.
+/// Validity of the observed state after a failed call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EffectAfterFailure {
-    /// It may be right or not, and the same call may have an answer a moment later.
+    /// It may be valid, and a repeated call may succeed a moment later.
     Unknown,
-    /// It cannot be right: only a full list tells.
+    /// It cannot be valid: only a full list shows the real state.
     Absent,
-    /// It stands as it was.
+    /// It is still valid.
     Unchanged,
 }
 

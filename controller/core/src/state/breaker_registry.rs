@@ -1,4 +1,15 @@
-//! The breakers of an engine and of the environments on it, and how work begins again after the engine's.
+//! Circuit breakers of the engine and of its environments, and the ramp-up after an outage.
+//!
+//! # Trip conditions
+//!
+//! The engine's breaker counts the failures of all calls; the breaker of an environment counts those of its own calls.
+//! Failures of a single resource count as successes, because the engine answered. Timeouts, unknown outcomes and errors of
+//! Argus itself count as nothing. [`PINGS`] unanswered pings in a row open the engine's breaker immediately.
+//!
+//! # Recovery
+//!
+//! An engine that answers again makes its breaker half-open, see [`breaker`](super::breaker). After a test call has closed it,
+//! the environment of that call continues alone. The others follow when it has no action left, after 5 s at the latest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,37 +22,37 @@ use crate::plan::{Subject, WaitingOn};
 use crate::state::breaker::{Breaker, BreakerSettings, CallOutcome, CircuitState};
 use crate::time::Timestamp;
 
-/// Pings without an answer that open the engine's breaker at once.
+/// Unanswered pings in a row that open the engine's breaker immediately.
 pub const PINGS: u32 = 3;
-/// After so many it is said that the engine does not come back, while it is looked for on.
+/// Failed reconnects after which Argus reports that the engine does not return. Argus continues to retry.
 pub const TRIES: u32 = 10;
-/// The first environment goes alone for so long at most.
+/// Maximum time for which the first environment runs alone after an outage.
 const ALONE: Duration = Duration::from_secs(5);
-/// Spreads the engine's cooldowns.
+/// Jitter key of the engine's cooldowns.
 const ENGINE: &str = "engine";
 
 /// All breakers on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BreakerRegistry {
     engine: Breaker,
-    /// What the engine's goes by.
+    /// Settings of the engine's breaker.
     engine_settings: BreakerSettings,
     environments: BTreeMap<EnvName, Breaker>,
     settings: BTreeMap<EnvName, Option<BreakerSettings>>,
     /// Number of the newest complete list.
     complete_list: u64,
-    /// Number of the newest list that has begun.
+    /// Number of the newest started list.
     list_started: u64,
-    /// The engine's breaker is open because it does not answer at all.
+    /// True if the engine's breaker is open because the engine does not answer pings.
     away: bool,
-    /// Tries to reach an engine that is away.
+    /// Failed attempts to reach the engine since its last answer.
     reconnect_attempts: u32,
     ramp: Option<RampUp>,
-    /// Grows whenever what may be done changes.
+    /// Increases with every change of the allowed calls.
     version: u64,
 }
 
-/// After the engine's breaker has closed one environment goes first.
+/// Ramp-up after the engine's breaker closed: one environment runs alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RampUp {
     first: EnvName,
@@ -49,7 +60,7 @@ struct RampUp {
 }
 
 impl BreakerRegistry {
-    /// None of them has anything counted yet.
+    /// Creates a registry without failures.
     pub fn new(engine_settings: BreakerSettings) -> Self {
         Self {
             engine_settings,
@@ -57,27 +68,27 @@ impl BreakerRegistry {
         }
     }
 
-    /// The engine's own.
+    /// Breaker of the engine.
     pub fn engine(&self) -> &Breaker {
         &self.engine
     }
 
-    /// That of an environment; `None` while nothing was ever counted.
+    /// Breaker of an environment; `None` before its first counted failure.
     pub fn of(&self, env: &EnvName) -> Option<&Breaker> {
         self.environments.get(env)
     }
 
-    /// The openings that count for an environment: a call decided on under another number is not made any more.
+    /// Openings that affect an environment. A call that was planned at another number is not executed.
     pub fn times_opened(&self, env: &EnvName) -> u64 {
         self.engine.times_opened() + self.of(env).map_or(0, Breaker::times_opened)
     }
 
-    /// Grows whenever what may be done changes.
+    /// Version of the allowed calls; increases with every change.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// What stands in the way of an act of this environment.
+    /// Wait reason if a breaker or the ramp-up blocks the actions of this environment.
     pub fn blocked_by(&self, env: &EnvName, now: Timestamp) -> Option<WaitingOn> {
         if !self.engine.allows_call(self.complete_list) {
             return Some(circuit(&self.engine, true));
@@ -94,7 +105,7 @@ impl BreakerRegistry {
         })
     }
 
-    /// Exactly one act of this environment may be made now; what the others wait for.
+    /// Wait reason of all actions but one, if a breaker allows exactly one call of this environment.
     pub fn half_open_limit(&self, env: &EnvName) -> Option<WaitingOn> {
         if !self.engine.is_closed() {
             return Some(circuit(&self.engine, true));
@@ -103,17 +114,17 @@ impl BreakerRegistry {
         Some(circuit(breaker, false))
     }
 
-    /// How often an engine that is away was looked for.
+    /// Failed attempts to reach the engine since its last answer.
     pub fn reconnect_attempts(&self) -> u32 {
         self.reconnect_attempts
     }
 
-    /// The same, once that is often.
+    /// Same number as [`Self::reconnect_attempts`], from [`TRIES`] on.
     pub fn failed_reconnects(&self) -> Option<u32> {
         (self.reconnect_attempts >= TRIES).then_some(self.reconnect_attempts)
     }
 
-    /// When the passing of time alone changes something.
+    /// Time at which a cooldown or the ramp-up ends.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let due = |breaker: &Breaker| match breaker.state() {
             CircuitState::Open { until } => Some(*until),
@@ -128,7 +139,7 @@ impl BreakerRegistry {
             .min()
     }
 
-    /// Takes the settings of an environment in; `None` where nobody desires it any more.
+    /// Sets the breaker settings of an environment; `None` removes those of a removed environment.
     pub(crate) fn configure(&mut self, env: &EnvName, accepted: Option<&Accepted>) {
         let Some(accepted) = accepted else {
             self.settings.remove(env);
@@ -141,13 +152,13 @@ impl BreakerRegistry {
         self.settings.insert(env.clone(), settings);
     }
 
-    /// Forgets environments that are neither desired nor seen.
+    /// Drops environments that are neither desired nor observed.
     pub(crate) fn retain(&mut self, known: impl Fn(&EnvName) -> bool) {
         self.settings.retain(|env, _| known(env));
         self.environments.retain(|env, _| known(env));
     }
 
-    /// Takes in how the engine is, and the time. Tells whether a list is wanted.
+    /// Updates the breakers from the connection state and the time. Returns true if a relist is needed.
     pub(crate) fn observe(&mut self, store: &Store, now: Timestamp) -> bool {
         let complete = std::mem::replace(&mut self.complete_list, store.last_complete());
         self.list_started = store.lists_begun();
@@ -188,7 +199,7 @@ impl BreakerRegistry {
         half_open(&self.engine) || self.environments.values().any(half_open)
     }
 
-    /// An act of this environment is on its way.
+    /// Records a submitted action of this environment.
     pub(crate) fn on_call(&mut self, env: &EnvName, subject: &Subject) {
         self.engine.on_call(subject);
         if let Some(breaker) = self.environments.get_mut(env) {
@@ -196,7 +207,7 @@ impl BreakerRegistry {
         }
     }
 
-    /// An act of this environment came back.
+    /// Records the result of an action of this environment.
     pub fn on_result(
         &mut self,
         env: &EnvName,
@@ -226,7 +237,7 @@ impl BreakerRegistry {
         }
     }
 
-    /// This environment was planned; it has acts on their way or not. Tells whether others may go on now.
+    /// Records that an environment was planned; `idle` without actions. Returns true if other environments may now continue.
     pub(crate) fn on_planned(&mut self, env: &EnvName, idle: bool, now: Timestamp) -> bool {
         if !idle {
             return false;
@@ -244,16 +255,16 @@ impl BreakerRegistry {
         rested || first
     }
 
-    /// All environments were planned, and none of them has anything to try the engine with.
+    /// Closes the engine's half-open breaker if no environment has a test call for it. Returns true if it closed.
     pub(crate) fn nothing_to_do(&mut self, now: Timestamp) -> bool {
         let rested = self.engine.close_if_idle(self.complete_list, now);
         self.version += u64::from(rested);
         rested
     }
 
-    /// A person wants it tried at once: one environment's, or all with the engine's. Tells whether a list is wanted.
+    /// Resets the breaker of one environment, or all breakers. Returns true if a relist is needed.
     pub(crate) fn reset(&mut self, env: Option<&EnvName>, now: Timestamp) -> bool {
-        const WHY: &str = "a person asks for it";
+        const WHY: &str = "reset requested";
         let mut changed = false;
         let begun = self.list_started;
         for (name, breaker) in &mut self.environments {
@@ -269,13 +280,13 @@ impl BreakerRegistry {
     }
 }
 
-/// What an outcome says about the engine, and not about one resource on it.
+/// Classifies a result: does it show a failure of the engine, or only of one resource?
 fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
     match outcome {
         Err(ActionError::Unreachable(why) | ActionError::Engine(why) | ActionError::ConnectionLost(why)) => {
             CallOutcome::Failure(why)
         }
-        // A call on one container that hangs while pings are answered, or that we gave up ourselves.
+        // One container's call hangs although the engine answers pings, or Argus cancelled the call.
         Err(
             ActionError::TimedOut(_)
             | ActionError::Unknown(_)
@@ -283,7 +294,7 @@ fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
             | ActionError::JournalUnwritable(_)
             | ActionError::NotOurs(_),
         ) => CallOutcome::Ignored,
-        // Whoever refuses is there.
+        // An engine that refuses a call is reachable.
         Ok(_)
         | Err(
             ActionError::NameTaken { .. }

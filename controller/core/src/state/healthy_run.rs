@@ -1,4 +1,4 @@
-//! How long runs are healthy: what has a health check is forgiven by health, not by the time that it took to fail.
+//! Duration of healthy runs. It resets the restart budget of services with a health check, instead of the running time.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthyRun {
-    /// Which container.
+    /// Container of the run.
     pub container: ContainerId,
-    /// When it had been started.
+    /// Start of the run.
     pub started_at: Option<Timestamp>,
-    /// Since when it is healthy.
+    /// Time since which it is healthy.
     pub since: Timestamp,
 }
 
@@ -31,7 +31,7 @@ impl HealthyRun {
     }
 }
 
-/// Notes what was decided of a run.
+/// Records the probe result of a run.
 pub(super) fn record(kept: &mut ServiceHistory, container: &Container, verdict: ProbeStatus, now: Timestamp) {
     match verdict {
         ProbeStatus::Starting => {}
@@ -51,7 +51,7 @@ pub(super) fn record(kept: &mut ServiceHistory, container: &Container, verdict: 
     }
 }
 
-/// How long a run was healthy before it failed; `None` where nothing but running is asked of it.
+/// Healthy time of a run before its failure; `None` for a service without a health check.
 pub(super) fn before(
     kept: &ServiceHistory,
     service: &Service,
@@ -66,12 +66,12 @@ pub(super) fn before(
     let well = kept.healthy_run.as_ref().filter(|well| well.is_of(container));
     let lasted = well.map_or(Duration::ZERO, |well| now.since(well.since));
     Some(match (ending, &service.probe) {
-        // Its last good answer came so long before.
+        // The last success of the probe was this long before.
         (FailureCause::Unhealthy, Some(probe)) => {
             lasted.saturating_sub(probe.interval.saturating_mul(probe.retries))
         }
         (FailureCause::Unhealthy, None) => lasted,
-        // Nobody may have looked for a while.
+        // The last probe may have been a while ago.
         (FailureCause::Exited, _) => lasted.min(ran_for(facts)),
     })
 }

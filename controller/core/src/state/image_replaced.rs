@@ -1,10 +1,10 @@
-//! A give-up that ends because the name of the image stands for another image by now.
+//! End of a give-up because the image name now refers to another image.
 
 use crate::observed::Container;
 use crate::state::observe::RunObserver;
 use crate::state::{ServiceHistory, restart};
 
-/// What was given up is tried anew once its image is another.
+/// Marks the last failure of a given-up service if its image was replaced.
 pub(super) fn record(kept: &mut ServiceHistory, container: &Container, seen: &RunObserver<'_>) {
     if !seen.observed.retagged.contains(&container.id) {
         return;
@@ -24,7 +24,7 @@ pub(super) fn record(kept: &mut ServiceHistory, container: &Container, seen: &Ru
     }
 }
 
-/// What another image did counts for nothing when this one fails.
+/// Forgets the failures of the replaced image when the new image fails.
 pub(super) fn clear(kept: &mut ServiceHistory) {
     if kept.failures.last().is_some_and(|last| last.image_replaced) {
         kept.failures.clear();

@@ -1,4 +1,4 @@
-//! What the memory learns from looking: deaths, hand-made stops, finished one-shots, ports told by labels.
+//! Folds observations into the state: failures, external stops, completed one-shots, and ports from labels.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +17,29 @@ use crate::state::{
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
-/// Deaths kept per service; the budget never needs more.
+/// Failures kept per service; the budget never needs more.
 const FAILURES_LIMIT: usize = 16;
-/// More flips than any rule counts.
+/// Health transitions kept per service; no rule counts more.
 const HEALTH_TRANSITIONS_LIMIT: usize = 16;
-/// Longer reports are of no use to anybody.
+/// Disruptions kept per environment; longer reports are useless.
 const DISRUPTIONS_LIMIT: usize = 100;
 
-/// What is known beside the environment itself.
+/// Observations outside the environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Verdicts of the probes.
+    /// Probe results by container.
     pub health: &'a HealthStates,
-    /// Recent times without an engine.
+    /// Recent outages of the engine.
     pub outages: &'a [Outage],
-    /// What people and agents asked for.
+    /// Requests of people and agents.
     pub requests: &'a UserRequests,
     /// Identity of this controller.
     pub controller: &'a str,
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// What a container stands for is desired, whoever made it: from here on it is ours, and goes when that is not desired.
+/// Adopts containers of other controllers whose services are desired. They are then removed like our own.
 fn adopt(memory: &mut EnvHistory, desired: &Desired, observed: &Observed, controller: &str) {
     memory.adopted.retain(|id| observed.containers.contains_key(id));
     for container in observed.containers.values() {
@@ -52,7 +52,7 @@ fn adopt(memory: &mut EnvHistory, desired: &Desired, observed: &Observed, contro
 }
 
 impl PlannerState {
-    /// Takes in what one look at an environment shows.
+    /// Folds one observation of an environment into its history.
     pub fn observe(
         &mut self,
         env: &EnvName,
@@ -95,8 +95,8 @@ impl PlannerState {
         }
         for service in desired.services.values() {
             let mut containers = by_service.remove(service.name.as_str()).unwrap_or_default();
-            // Failures are kept in the order in which they are seen, and those of one look in that of their ends: times of
-            // two clocks have no order.
+            // Failures are sorted by their observation, and those of one observation by their ends: times of two clocks are
+            // not comparable.
             containers.sort_by_key(|container| (is_up(container.state), finished_at(container)));
             RunObserver {
                 env,
@@ -111,7 +111,7 @@ impl PlannerState {
     }
 }
 
-/// One service with what is needed to judge what is seen of it.
+/// Observer of one service's containers.
 pub(super) struct RunObserver<'a> {
     env: &'a EnvName,
     service: &'a Service,
@@ -150,7 +150,7 @@ impl RunObserver<'_> {
         }
     }
 
-    /// A run that began after a failure is the answer to it.
+    /// Marks the last failure as followed by a run.
     fn record_restart(&self, kept: &mut ServiceHistory, container: &Container) {
         let Some(started) = container.inspect.as_ref().and_then(|facts| facts.started_at) else {
             return;
@@ -168,7 +168,7 @@ impl RunObserver<'_> {
         }
     }
 
-    /// Notes when the probe changes its mind, and a failure where it failed past its retries.
+    /// Records a change of the probe result, and a failure of the probe past its retries.
     fn record_probe(&self, kept: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Running || self.service.one_shot {
             return;
@@ -195,7 +195,7 @@ impl RunObserver<'_> {
                 && last.started_at == started_at
         });
         match (verdict, open) {
-            // It came to itself.
+            // It recovered without a restart.
             (ProbeStatus::Healthy, Some(open)) => {
                 (open.followed_by_run, open.recovered_at) = (true, Some(self.context.now));
             }
@@ -211,7 +211,7 @@ impl RunObserver<'_> {
         healthy_run::record(kept, container, verdict, self.context.now);
     }
 
-    /// What the probe said last, ours or the engine's own.
+    /// Last outputs of Argus' probe, or of the engine's health check.
     fn probe_output(&self, container: &Container) -> Vec<String> {
         let ours = self.context.health.get(&container.id);
         let engines = container.inspect.as_ref().and_then(|facts| facts.health.as_ref());
@@ -223,7 +223,7 @@ impl RunObserver<'_> {
         }
     }
 
-    /// An end that nobody asked for is a death, but for a one-shot that did its work.
+    /// Records an unexpected end of a run as a failure, and a one-shot with exit code 0 as completed.
     fn record_exit(&self, kept: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Exited
             || self.is_left_stopped(container)
@@ -244,14 +244,14 @@ impl RunObserver<'_> {
         });
         if let Some(known) = known {
             if known.cause == FailureCause::Unhealthy {
-                // It did not wait for its restart: how it ended tells more than that it was unhealthy.
+                // It ended before its restart: the end says more than the failed probe.
                 known.cause = FailureCause::Exited;
                 (known.at, known.observed_at) = (at, Some(self.context.now));
                 known.exit_code = facts.exit_code;
                 known.error.clone_from(&facts.error);
                 known.evidence = None;
             }
-            // The engine may set its flag after it told of the end, and so may the event come.
+            // The engine may set the flag, and send the event, after it reported the end.
             known.oom_killed |= facts.oom_killed;
             known.oom_event |= container.oom_at.is_some();
             return;
@@ -261,7 +261,7 @@ impl RunObserver<'_> {
         }
     }
 
-    /// We stopped this very run.
+    /// True if Argus stopped this very run.
     fn is_caused_by_us(&self, container: &Container) -> bool {
         let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
         self.stopped_by_us
@@ -291,7 +291,7 @@ impl RunObserver<'_> {
         kept.failures.drain(..surplus);
     }
 
-    /// A failure during a test goes into the test's report.
+    /// Records failures during a test in the report of the test.
     fn record_disruption(&self, memory: &mut EnvHistory, known: u64) {
         let context = self.context;
         let Some(lease) = context.requests.lease(self.env, context.now) else {
@@ -334,7 +334,7 @@ fn finished_at(container: &Container) -> Option<Timestamp> {
     container.inspect.as_ref().and_then(|facts| facts.finished_at)
 }
 
-/// Ports that the memory lost (a new state directory) are told by the labels of what runs.
+/// Restores lost port assignments (new state directory) from the labels of the containers.
 fn recall_ports(memory: &mut EnvHistory, desired: &Desired, observed: &Observed) {
     for container in observed.containers.values() {
         let Some(label) = container
@@ -356,7 +356,7 @@ fn recall_ports(memory: &mut EnvHistory, desired: &Desired, observed: &Observed)
                 .iter()
                 .any(|port| port.container == container.number && port.protocol == container.protocol)
         };
-        // Who insists on its port makes its container before it has the port.
+        // With the strategy `Fail`, a container is created before its port is assigned.
         if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
             continue;
         }
@@ -369,7 +369,7 @@ fn recall_ports(memory: &mut EnvHistory, desired: &Desired, observed: &Observed)
     }
 }
 
-/// `80/tcp=9001@8080`
+/// Parses an entry of the ports label, such as `80/tcp=9001@8080`.
 fn entry_of(service: &ServiceName, entry: &str) -> Option<(PortKey, u16, u16)> {
     let (container, assigned) = entry.split_once('=')?;
     let (number, protocol) = container.split_once('/')?;

@@ -1,4 +1,4 @@
-//! What the memory lets go of, so that it stays as small as what is wanted or there.
+//! Pruning: keeps the planner state as small as the desired and observed environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::state::{ImageState, PlannerState};
 use crate::time::Timestamp;
 
 impl PlannerState {
-    /// A new input is a new try: failures, deaths and known-missing images of an environment are forgotten.
+    /// Forgets the failures, failed runs and missing images of an environment, because its input changed.
     pub fn prune_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
         let images: BTreeSet<String> = desired
             .into_iter()
@@ -31,7 +31,7 @@ impl PlannerState {
             .retain(|key, known| *known == ImageState::Present || !images.contains(key));
         if let Some(memory) = self.environments.get_mut(env) {
             for service in memory.services.values_mut() {
-                // A run that goes on unhealthy has not ended: it fails anew, and is dealt with anew.
+                // An unhealthy run that continues has not ended: it fails again and is handled again.
                 let last = service
                     .failures
                     .last()
@@ -44,7 +44,7 @@ impl PlannerState {
         }
     }
 
-    /// Forgets what concerns nothing that is wanted or there; tells whether an environment is among it.
+    /// Drops the state of absent objects. Returns true if an environment was dropped.
     pub fn prune(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store, now: Timestamp) -> bool {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
@@ -69,7 +69,7 @@ impl PlannerState {
         self.environments.len() < known
     }
 
-    /// What is known of an image is kept as long as somebody wants it.
+    /// Drops the state of images that no spec uses.
     pub fn prune_images(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>) {
         let wanted: BTreeSet<String> = specs
             .values()

@@ -1,4 +1,4 @@
-//! Whom to attach anew when a look shows somebody out of reach, once for each state of things.
+//! Repair of unreachable services: chooses the container to reattach, once per connectivity result.
 
 use super::PlannerState;
 use crate::connectivity::ConnectivityCheck;
@@ -7,12 +7,12 @@ use crate::ident::{ContainerId, Hash};
 use crate::plan::{Action, Cause, Plan};
 use crate::time::Timestamp;
 
-/// What a container was attached anew for.
+/// Reason of a reattachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reattached {
-    /// What was looked at.
+    /// Hash of the check's key.
     signature: Hash,
-    /// When.
+    /// Time of the connectivity check.
     look: Timestamp,
 }
 
@@ -26,8 +26,8 @@ impl Reattached {
 }
 
 impl PlannerState {
-    /// The likeliest of those that were not attached anew since the same was looked at; nobody before the next look has
-    /// shown what came of the last one.
+    /// Most likely cause among the containers that were not reattached since the check's key changed. `None` until a new
+    /// check shows the effect of the last reattachment.
     pub fn next_to_reattach<'a>(&self, look: &'a ConnectivityCheck) -> Option<&'a ContainerId> {
         let suspects = look.suspects();
         if suspects.is_empty() {
@@ -45,7 +45,7 @@ impl PlannerState {
         runs.find(|(id, _)| new(id)).map(|(id, _)| id)
     }
 
-    /// What a plan attaches anew counts from when it is handed out.
+    /// Records the planned reattachments when they are submitted.
     pub fn remember_reattached(&mut self, look: Option<&ConnectivityCheck>, plan: &Plan) {
         let Some(look) = look else { return };
         for step in plan.steps.iter().filter(|step| step.cause == Cause::Unreachable) {
@@ -71,7 +71,7 @@ mod tests {
         ServiceName::new(text).unwrap()
     }
 
-    /// `a` looks at `b`, and `c` at `a` and `b`; what is wrong of each.
+    /// A check with the links `a` → `b`, `c` → `a` and `c` → `b`, and their errors.
     fn look(at: i64, wrong: [Option<LinkError>; 3]) -> ConnectivityCheck {
         let links = [("a", "b"), ("c", "a"), ("c", "b")].into_iter().zip(wrong);
         let found = |((from, to), trouble): ((&str, &str), Option<LinkError>)| LinkResult {

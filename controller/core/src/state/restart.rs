@@ -1,4 +1,4 @@
-//! When a service that ended is started again, if at all.
+//! Restart policy: decides if and when a failed service starts again.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use crate::observed::Outage;
 use crate::state::FailedRun;
 use crate::time::Timestamp;
 
-/// Under `slowRetry` a spent budget still allows a try this often.
+/// Interval of the tries under `slowRetry` after the budget is spent.
 const SLOW_RETRY: Duration = Duration::from_secs(60);
-/// Changes of a probe's mind are counted over this time.
+/// Window in which health transitions are counted.
 const FLAP_WINDOW: Duration = Duration::from_secs(600);
-/// More of them are flapping.
+/// More transitions than this within the window are flapping.
 const HEALTH_TRANSITIONS_ALLOWED: usize = 3;
-/// The engine goes on telling of deaths for this long before its stream ends.
+/// Failures up to this long before an outage count as caused by it: the engine still reports them before its stream ends.
 const BEFORE_OUTAGE: Duration = Duration::from_secs(15);
-/// Deaths that the engine caused are dated up to this long after it answers again.
+/// Failures up to this long after an outage count as caused by it: the engine dates them when it returns.
 const AFTER_OUTAGE: Duration = Duration::from_secs(2);
 
-/// What the restart policy says of a service that failed.
+/// Decision of the restart policy about a failed service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
-    /// Start it at this time; which try that is, from 1.
+    /// Start it at this time; number of the attempt, from 1.
     At(Timestamp, u32),
-    /// The engine took it down: start it as soon as its dependencies are there.
+    /// The engine stopped it: start it as soon as its dependencies are ready.
     EngineRestart,
-    /// The budget is spent; so many restarts were made.
+    /// The budget is spent; number of restarts.
     GaveUp(u32),
-    /// It failed in the same way so often in a row.
+    /// It failed this many times in a row in the same way.
     Halted(u32),
-    /// It cannot be run, with this exit code.
+    /// The command cannot run; its exit code.
     NotRunnable(i64),
-    /// The policy is not to start it again.
+    /// The policy disables restarts.
     Stay,
 }
 
-/// The verdict on the last of these deaths; `flips`: when its probe changed its mind lately.
+/// Decides about the last of these failures. `health_transitions` are the recent changes of the probe result.
 pub fn decide(
     policy: &RestartPolicy,
     failures: &[FailedRun],
@@ -56,7 +56,7 @@ pub fn decide(
     if !policy.enabled || policy.mode == SpentMode::Never {
         return RestartDecision::Stay;
     }
-    // What the engine did, and what it got over by itself, is no repetition.
+    // Failures caused by the engine, and failures with a recovery, are not repetitions.
     let own =
         |failed_run: &&FailedRun| failed_run.recovered_at.is_none() && !engine_caused(failed_run, outages);
     let repetitions = diagnose::repetitions(failures.iter().filter(own));
@@ -64,12 +64,12 @@ pub fn decide(
         return RestartDecision::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
     let since = last.at - policy.window;
-    // A run that was well for long enough forgives everything before it.
+    // A run that was healthy for long enough forgives everything before it.
     let forgiven = failures
         .iter()
         .rposition(|failed_run| was_well_for(failed_run) >= policy.reset_after)
         .unwrap_or(0);
-    // Where health is asked for, time alone forgives nothing: a probe may take longer than the window to fail.
+    // With a health check, time alone forgives nothing: a probe may need longer than the window to fail.
     let asked_since = failures
         .iter()
         .rposition(|failed_run| failed_run.healthy_for.is_none())
@@ -88,13 +88,13 @@ pub fn decide(
             SpentMode::GiveUp | SpentMode::Never => RestartDecision::GaveUp(attempt - 1),
         };
     }
-    // What flaps is left in peace for longer each time.
+    // Flapping makes the delay longer.
     let damped = attempt.saturating_add(u32::try_from(flapping(flips, last.seen())).unwrap_or(u32::MAX));
     let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, damped);
     RestartDecision::At(last.seen() + delay, attempt)
 }
 
-/// Whether after the last of these deaths nothing is done by itself any more.
+/// Reports if Argus does nothing more after the last of these failures.
 pub fn is_final(
     policy: &RestartPolicy,
     failures: &[FailedRun],
@@ -107,24 +107,24 @@ pub fn is_final(
     }
 }
 
-/// How long a run was as it should be: healthy, or running where nothing else is asked.
+/// Duration for which the run was healthy, or ran at all if it has no health check.
 fn was_well_for(failed_run: &FailedRun) -> Duration {
     failed_run.healthy_for.unwrap_or_else(|| failed_run.ran_for())
 }
 
-/// By how many changes of mind within ten minutes a probe is beyond what is normal.
+/// Number of health transitions within ten minutes beyond the allowed number.
 pub fn flapping(flips: &[Timestamp], now: Timestamp) -> usize {
     let since = now - FLAP_WINDOW;
     let recent = flips.iter().filter(|at| **at >= since).count();
     recent.saturating_sub(HEALTH_TRANSITIONS_ALLOWED)
 }
 
-/// A death around a time without an engine is the engine's doing.
+/// True for a failure close to an outage: the engine caused it.
 pub fn engine_caused(failed_run: &FailedRun, outages: &[Outage]) -> bool {
     around_an_outage(failed_run.at, outages)
 }
 
-/// Whether something happened so close to a time without an engine that the engine did it.
+/// True for a time during an outage or close to it.
 pub fn around_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
     outages.iter().any(|outage| {
         let ended = outage.until.is_some_and(|until| at > until + AFTER_OUTAGE);
@@ -132,7 +132,7 @@ pub fn around_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
     })
 }
 
-/// Whether something happened while an engine was away, or so shortly before that it was hanging already.
+/// True for a time during an outage, or shortly before it while the engine was possibly hanging already.
 pub fn into_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
     outages
         .iter()
@@ -245,7 +245,7 @@ mod tests {
                 "{at}"
             );
         }
-        // Three of the four were the engine's, so one of the budget is used.
+        // The engine caused three of the four failures, so one restart of the budget is used.
         let mixed = failures(&[100_000, 101_000, 102_000, 150_000]);
         assert_eq!(
             decide(&policy(), &mixed, &[outage], &[]),

@@ -1,4 +1,4 @@
-//! The conditions of an environment, each with why it holds and since when.
+//! Conditions of an environment, each with its reason and its last transition.
 
 use argus_crds::error::Code;
 use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
@@ -8,7 +8,7 @@ use crate::plan::WaitingOn;
 use super::wait::{one_line, words};
 use super::{StatusInput, phase};
 
-/// All conditions, in the order in which a person asks.
+/// All conditions, the most basic first.
 pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> Vec<Condition> {
     let conditions = [
         ("SpecAccepted", spec_accepted(input)),
@@ -27,7 +27,7 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
         .collect()
 }
 
-/// Whether it holds, why as an identifier, why in words.
+/// Truth of a condition, its reason as an identifier, and its message.
 pub(super) type State = (Truth, &'static str, String);
 
 fn dated(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
@@ -55,7 +55,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
                 "Accepted",
                 format!("`{}` is accepted", accepted.spec_path),
             ),
-            None => (Truth::Unknown, "SpecRemoved", "its file is gone".to_owned()),
+            None => (Truth::Unknown, "SpecRemoved", "its file was removed".to_owned()),
         };
     };
     let refusals: Vec<_> = rejected
@@ -86,16 +86,16 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
     (
         Truth::False,
         reason,
-        format!("`{}` is refused: {first}{more}{keeps}", rejected.spec_path),
+        format!("`{}` is rejected: {first}{more}{keeps}", rejected.spec_path),
     )
 }
 
 fn specs_available(input: &StatusInput<'_>) -> State {
     match input.specs_gone {
-        None => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
+        None => (Truth::True, "Scanned", "the specs folder is readable".to_owned()),
         Some(why) => {
             let message = format!(
-                "the spec folder cannot be read, nothing is torn down: {}",
+                "the specs folder cannot be read, nothing is removed: {}",
                 one_line(why)
             );
             (Truth::False, "FolderUnavailable", message)
@@ -136,7 +136,7 @@ fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]
     match phase {
         Phase::Ready => (Truth::False, "Settled", "nothing is left to do".to_owned()),
         Phase::Terminating => (Truth::True, "Terminating", removal(services)),
-        Phase::Held => (Truth::False, "Held", "it is held".to_owned()),
+        Phase::Held => (Truth::False, "Held", "it is on hold".to_owned()),
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed if acting => {
             (Truth::True, "Converging", waits(input, services))
         }
@@ -153,7 +153,7 @@ fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> S
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
             "SpecRejected",
-            "a correction of its file, which was never accepted".to_owned(),
+            "a valid version of its file, which was never accepted".to_owned(),
         ),
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed | Phase::Held => {
             (Truth::False, "NotReady", waits(input, services))
@@ -161,7 +161,7 @@ fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> S
     }
 }
 
-/// How many are ready, and who is not although that is all that is required.
+/// Number of ready services, and the names of optional services that are not ready.
 fn all_ready(services: &[ServiceStatus]) -> State {
     let (good, extra): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
     let counted = format!("{} of {} services are ready", good.len(), services.len());
@@ -172,7 +172,7 @@ fn all_ready(services: &[ServiceStatus]) -> State {
         (
             Truth::True,
             "RequiredReady",
-            format!("{counted}, and the file does not require {names}"),
+            format!("{counted}; not required: {names}"),
         )
     }
 }
@@ -184,7 +184,7 @@ fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -
         Phase::Degraded => (
             Truth::True,
             "NotAllReady",
-            format!("not as it was: {}", unhealthy()),
+            format!("not ready: {}", unhealthy()),
         ),
         Phase::Pending | Phase::Progressing | Phase::Ready | Phase::Held | Phase::Terminating => {
             let mut lost = services
@@ -192,7 +192,7 @@ fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -
                 .filter(|row| phase::is_warned_of(input, row))
                 .peekable();
             if lost.peek().is_none() {
-                (Truth::False, "AsExpected", "nothing is lost".to_owned())
+                (Truth::False, "AsExpected", "no service has given up".to_owned())
             } else {
                 (Truth::True, "Warned", format!("gave up: {}", names(lost)))
             }
@@ -205,26 +205,26 @@ fn held(input: &StatusInput<'_>) -> State {
         return (
             Truth::True,
             "HeldByFile",
-            "its file says `argus.hold: true`".to_owned(),
+            "its file sets `argus.hold: true`".to_owned(),
         );
     }
     match super::users::holds(input).first() {
-        None => (Truth::False, "NotHeld", "nothing is held".to_owned()),
+        None => (Truth::False, "NotHeld", "no hold is active".to_owned()),
         Some(hold) => (Truth::True, "Held", hold.sentence("the environment")),
     }
 }
 
-/// A person is needed.
+/// Reports if the environment needs manual action.
 fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     if let Some(why) = input.safe {
-        let message = format!("nothing is done before `argus resume`: {}", one_line(why));
+        let message = format!("no action until `argus resume`: {}", one_line(why));
         return (Truth::True, "ModeSafe", message);
     }
     if input.rejected.is_some() {
         return (
             Truth::True,
             "SpecRejected",
-            "the file must be corrected".to_owned(),
+            "the file must be fixed".to_owned(),
         );
     }
     let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
@@ -239,7 +239,7 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     if let Some(row) = services.iter().find(|row| row.state == ServiceState::Failed) {
         return (Truth::True, "ServiceFailed", format!("`{}` failed", row.name));
     }
-    (Truth::False, "NotBlocked", "no person is needed".to_owned())
+    (Truth::False, "NotBlocked", "no manual action is required".to_owned())
 }
 
 fn needs_a_person(on: &WaitingOn) -> bool {
@@ -254,7 +254,7 @@ fn needs_a_person(on: &WaitingOn) -> bool {
         )
 }
 
-/// Nothing can be done about anything.
+/// True for waits that stop every action on the environment.
 pub(super) fn is_blind(on: &WaitingOn) -> bool {
     matches!(
         on,
@@ -267,7 +267,7 @@ pub(super) fn is_blind(on: &WaitingOn) -> bool {
     )
 }
 
-/// Time alone does not end it.
+/// True for waits that only a change or a person ends.
 pub(super) fn is_final(on: &WaitingOn) -> bool {
     on.is_given_up() || matches!(on, WaitingOn::Safe { .. })
 }
@@ -283,13 +283,13 @@ fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
 
 fn removal(services: &[ServiceStatus]) -> String {
     if services.is_empty() {
-        "its network and volumes are going".to_owned()
+        "its network and volumes are being removed".to_owned()
     } else {
-        format!("its containers are going: {}", names(services.iter()))
+        format!("its containers are being removed: {}", names(services.iter()))
     }
 }
 
-/// What is waited for, service by service; never empty.
+/// Wait messages by service; never empty.
 fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
     const MOST: usize = 3;
     let told: Vec<String> = services
@@ -316,11 +316,11 @@ fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
         .message;
     }
     let Some(plan) = input.plan else {
-        return "the first look at specs and engine".to_owned();
+        return "the first scan of specs and engine".to_owned();
     };
     let open = phase::unfinished(input, plan).next();
     open.map_or_else(
-        || "the next look at the engine".to_owned(),
+        || "the next check of the engine".to_owned(),
         |subject| format!("waits for {subject}"),
     )
 }

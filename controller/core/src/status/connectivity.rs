@@ -1,4 +1,4 @@
-//! Who reaches whom, as a status tells it.
+//! Connectivity part of a status.
 
 use argus_crds::error::StructuredError;
 use argus_crds::status::{Connectivity, Truth};
@@ -10,12 +10,12 @@ use super::wait::one_line;
 use crate::connectivity::{self, ConnectivityCheck, Topology, targets};
 use crate::desired::Desired;
 
-/// The last look, whether it still holds or not: the condition tells that.
+/// Result of the last connectivity check, current or not; the condition `Verified` shows which.
 pub(super) fn matrix(input: &StatusInput<'_>) -> Option<Connectivity> {
     desired(input).and_then(|_| look(input)).map(connectivity::matrix)
 }
 
-/// An error for each link that does not work, as long as everything is there as it was looked at.
+/// An error for each broken link, while the check is current.
 pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let (Some(desired), Some(look)) = (desired(input), look(input)) else {
         return Vec::new();
@@ -46,32 +46,32 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         .collect()
 }
 
-/// Whether everybody reaches whom he names.
+/// Condition `Verified`: all declared connections work.
 pub(super) fn verified(input: &StatusInput<'_>) -> State {
     let unknown = |reason, message: &str| (Truth::Unknown, reason, message.to_owned());
     let Some(accepted) = input.accepted else {
-        return unknown("SpecRemoved", "there is nothing to look at");
+        return unknown("SpecRemoved", "there is nothing to check");
     };
     if !accepted.desired.verify_links {
         return unknown(
             "Disabled",
-            "its file says `resilience.network.verifyConnectivity: false`",
+            "its file sets `resilience.network.verifyConnectivity: false`",
         );
     }
     if targets(&accepted.desired).is_empty() {
-        return (Truth::True, "NoLinks", "no service names another".to_owned());
+        return (Truth::True, "NoLinks", "no connections are declared".to_owned());
     }
     if !input.links.helpers {
-        return unknown("NoHelpers", "the controller may not use helpers");
+        return unknown("NoHelpers", "helper containers are disabled");
     }
     let Some(look) = look(input) else {
         return unknown(
             "NotChecked",
-            "it is looked at once everybody who asks or is asked is up",
+            "the check starts when all connected services are up",
         );
     };
     if !look.is_current {
-        let message = format!("something changed since it was looked at ({})", look.at);
+        let message = format!("something changed since the last check ({})", look.at);
         return (Truth::Unknown, "Outdated", message);
     }
     let broken: Vec<_> = look

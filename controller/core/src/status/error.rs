@@ -1,4 +1,4 @@
-//! Failures as the structured errors that leave the system.
+//! Structured errors of an environment.
 
 use argus_crds::error::{ActionId, Code, Severity, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
@@ -31,18 +31,18 @@ pub(super) use location::Place;
 pub use location::error_id;
 pub(super) use spec::of_spec;
 
-/// More errors than this help nobody.
+/// Maximum number of errors in a status.
 const MOST: usize = 50;
 
-/// Nothing is decided, because what is decided could not be written down in the state directory.
+/// Error of mode `Safe`: Argus decides nothing, because it cannot write to the state directory.
 #[must_use]
 pub fn unwritable(state: &str, why: &str) -> StructuredError {
     StructuredError::new(Code::JournalUnwritable, one_line(why))
         .details(json!({ "path": state, "reason": why }))
 }
 
-/// Everything that is wrong with the environment: its file, the engine, its services, what belongs to no service. Warnings come
-/// last, so that the first is what to begin with.
+/// All errors of the environment: of its file, the engine, its services and other objects. Warnings come last, so that the
+/// first error is the most important one.
 pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<StructuredError> {
     let mut errors = Vec::new();
     if let Some(rejection) = input.rejected {
@@ -65,7 +65,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(super::preflight::errors(input));
     errors.extend(flaky::all(input));
     errors.extend(super::connectivity::errors(input));
-    // What runs is another file's, and well or not for reasons of its own.
+    // The running environment belongs to another file, so the order of these errors does not matter.
     for rival in input.rivals {
         errors.extend(of_spec(Some(input.env.as_str()), *rival, input.now));
     }
@@ -77,7 +77,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
         .collect()
 }
 
-/// The error behind a wait of a service, with when it is tried again; `None` when waiting is all there is to it.
+/// Error of a wait with the time of the next attempt; `None` for a wait without an error.
 pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
     let error = behind(input, place, on)?;
     Some(match on.until() {
@@ -95,7 +95,7 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
     let last = memory.failures.last();
     match on {
         WaitingOn::Retry { failure, until } => {
-            // Counted from the failure, so that the same failure is told in the same words at every look.
+            // The delay counts from the failure, so that repeated reports of the same failure are equal.
             let error = failed_action::of(failure, Some(until.since(failure.at)));
             Some(place.finish(super::preflight::with_usage(input, error), failure.at))
         }
@@ -142,7 +142,7 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
         WaitingOn::Unhealthy { .. } => of_spent(input, place, memory)
             .or_else(|| of_last_death(input, place, memory))
             .or_else(|| Some(of_probe(input, place))),
-        // Told once for the whole environment.
+        // This error is reported once for the whole environment.
         WaitingOn::Breaker { .. }
         | WaitingOn::Engine { .. }
         | WaitingOn::RampUp { .. }
@@ -162,13 +162,13 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
         | WaitingOn::Containers
-        // Told once for the whole environment.
+        // This error is reported once for the whole environment.
         | WaitingOn::Preflight { .. }
         | WaitingOn::Removal => None,
     }
 }
 
-/// The file is right by itself, and wrong for this image.
+/// Error of a valid file that does not fit its image.
 fn of_no_healthcheck(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
     let image = service_of(input, place).map_or("", |service| service.image.reference());
     let message =
@@ -178,11 +178,11 @@ fn of_no_healthcheck(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredEr
         .details(json!({
             "path": "container.healthcheck.type",
             "image": image,
-            "hint": "take the type `http`, `tcp` or `exec`, or an image that has a HEALTHCHECK",
+            "hint": "use the type `http`, `tcp` or `exec`, or an image with a HEALTHCHECK",
         }))
 }
 
-/// The code behind a wait, for its row in the table.
+/// Error code of a wait, for tables.
 pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
     match on {
         WaitingOn::Engine { why } => (!why.is_empty()).then_some(Code::DockerUnavailable),
@@ -230,14 +230,14 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
 
 fn of_hold(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> StructuredError {
     let message = if why.is_empty() {
-        "it is held as it is".to_owned()
+        "it is on hold".to_owned()
     } else {
-        format!("it is held as it is: {}", one_line(why))
+        format!("it is on hold: {}", one_line(why))
     };
     let until = until.map(|at| at.to_string());
     let error = StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }));
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
-        // No command lets go what the file holds.
+        // No command ends a hold of the file.
         error.suggest(&[ActionId::FixSpec])
     } else {
         error
@@ -245,7 +245,7 @@ fn of_hold(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> Stru
 }
 
 fn of_lease(holder: &LeaseHolder) -> StructuredError {
-    let message = format!("{} is at work on it", controller(holder));
+    let message = format!("{} owns it", controller(holder));
     StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
 }
 
@@ -293,9 +293,9 @@ fn of_probe(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
     let output = FailureContext::of(input, place).redacted(output);
     let said = one_line(&output);
     let message = if said.is_empty() {
-        "its health check says unhealthy".to_owned()
+        "its health check fails".to_owned()
     } else {
-        format!("its health check says unhealthy: {said}")
+        format!("its health check fails: {said}")
     };
     let error =
         StructuredError::new(Code::HealthCheckTimeout, message).details(json!({ "probeOutput": output }));
@@ -307,7 +307,7 @@ fn of_probe(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
     place.finish(error, verdict.map_or(input.now, |verdict| verdict.since))
 }
 
-/// Failures of the network, of volumes and of strays; those of images are told by the services that wait for them.
+/// Errors of networks, volumes and extra objects. Services report the errors of their images.
 fn of_no_service(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let place = Place::environment(input);
@@ -331,9 +331,9 @@ fn of_no_service(input: &StatusInput<'_>) -> Vec<StructuredError> {
     waits.iter().filter_map(error).collect()
 }
 
-/// An error without a time of its own was first seen when it was first told: it keeps that time and its id.
+/// Keeps the time and id of an error that was reported before, unless the error has a time of its own.
 pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
-    // Before it is looked for among what was told.
+    // The reported errors are redacted, so the comparison needs a redacted error.
     let error = redact::error(&redact::secrets(input), error);
     let Some(previous) = input.previous else {
         return error;
@@ -358,7 +358,7 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
     }
 }
 
-/// The service that an error is about, as the spec has it.
+/// Desired service of an error.
 fn service_of<'a>(input: &StatusInput<'a>, place: &Place<'_>) -> Option<&'a Service> {
     let services = &input.accepted?.desired.services;
     let mut services = services.iter();
@@ -367,7 +367,7 @@ fn service_of<'a>(input: &StatusInput<'a>, place: &Place<'_>) -> Option<&'a Serv
         .map(|(_, service)| service)
 }
 
-/// The error of a budget that is spent, though `slowRetry` goes on.
+/// Error of a spent restart budget while `slowRetry` continues.
 fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceHistory) -> Option<StructuredError> {
     let policy = &input.accepted?.desired.restart;
     let at = memory.failures.last()?.at;
@@ -390,7 +390,7 @@ fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceHistory)
     }
 }
 
-/// The error of the death that is remembered last.
+/// Error of the last failed run in the history.
 pub(super) fn of_last_death(
     input: &StatusInput<'_>,
     place: &Place<'_>,

@@ -1,4 +1,4 @@
-//! What dead controllers left, in the words of the status files.
+//! Orphans of dead controllers in the status files.
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::Orphan as Told;
@@ -12,12 +12,12 @@ use crate::plan::{Plan, Subject};
 
 use super::wait::one_line;
 
-/// Everything of it in a plan.
+/// Orphans of a plan.
 pub fn orphans(plan: &Plan) -> Vec<Told> {
     plan.orphans.iter().map(told).collect()
 }
 
-/// Everything of an environment that nobody desires: what is this controller's own goes with what dead ones left.
+/// Objects of an environment that is not desired: orphans, and this controller's own objects on the way to removal.
 pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<Told> {
     let mut all = orphans(plan);
     let Some(observed) = store.of(env) else {
@@ -39,7 +39,7 @@ pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<Told> {
     all
 }
 
-/// Something of ours that is to go, as if a dead controller had left it.
+/// Own object on the way to removal, in the form of an orphan.
 fn own(observed: &Observed, subject: &Subject, fate: OrphanDecision) -> Option<Orphan> {
     let one = |kind, id: &str, name: &str, owner: Owner, created_at| Orphan {
         kind,
@@ -111,19 +111,19 @@ fn in_words(fate: &OrphanDecision) -> (&'static str, Option<String>) {
             ("failed", Some(format!("`{}` failed: {why}", failure.verb)))
         }
         OrphanDecision::TooNew { .. } => ("waiting", said("it is younger than 30s")),
-        OrphanDecision::OtherProject => ("reported", said("no spec of its project is held here")),
+        OrphanDecision::OtherProject => ("reported", said("this controller has no spec of its project")),
         OrphanDecision::ReportOnly => (
             "reported",
             said("`resilience.preflight.cleanOrphans` is false in its project"),
         ),
         OrphanDecision::KeptVolume => (
             "reported",
-            said("it was not made with `argus.deletion.volumes: Delete`"),
+            said("it was not created with `argus.deletion.volumes: Delete`"),
         ),
     }
 }
 
-/// `ORPHAN_DETECTED` for what stays unless a person acts, `CLEANUP_FAILED` for each that could not be removed.
+/// `ORPHAN_DETECTED` for orphans that need a person, and `CLEANUP_FAILED` for each failed removal.
 pub fn orphan_errors(orphans: &[Told]) -> Vec<StructuredError> {
     let reported: Vec<&Told> = orphans
         .iter()
@@ -132,17 +132,14 @@ pub fn orphan_errors(orphans: &[Told]) -> Vec<StructuredError> {
     let failed = orphans.iter().filter(|orphan| orphan.result == "failed");
     let mut errors = Vec::new();
     if !reported.is_empty() {
-        let message = format!(
-            "{} that nobody desires, of controllers that are dead",
-            count(&reported)
-        );
+        let message = format!("{} left by dead controllers", count(&reported));
         errors.push(
             StructuredError::new(Code::OrphanDetected, message).details(json!({ "orphans": reported })),
         );
     }
     errors.extend(failed.map(|orphan| {
         let why = orphan.message.as_deref().unwrap_or_default();
-        let message = format!("{} `{}` stays: {why}", orphan.kind, orphan.name);
+        let message = format!("cannot remove {} `{}`: {why}", orphan.kind, orphan.name);
         StructuredError::new(Code::CleanupFailed, message).details(json!({ "orphan": orphan }))
     }));
     errors

@@ -1,4 +1,4 @@
-//! The state of an environment in one word.
+//! Phase of an environment: its state in one word.
 
 use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 
@@ -7,7 +7,7 @@ use crate::plan::{Plan, Subject, WaitingOn};
 
 use super::{StatusInput, desired};
 
-/// The phase that the services and the plan add up to.
+/// Phase from the states of the services and from the plan.
 pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     let Some(accepted) = input.accepted else {
         return without_desire(input);
@@ -46,7 +46,7 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     }
 }
 
-/// Nothing is desired: what is there goes, unless a file was refused before anything of it ever ran.
+/// Phase of an environment that is not desired: `Failed` if its file was rejected before anything ran.
 fn without_desire(input: &StatusInput<'_>) -> Phase {
     let nothing_there = *input.observed == crate::observed::Observed::default();
     if input.rejected.is_some() && nothing_there {
@@ -56,7 +56,7 @@ fn without_desire(input: &StatusInput<'_>) -> Phase {
     }
 }
 
-/// What given-up services make of the environment.
+/// Phase caused by given-up services.
 fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
     let criticality = |row: &ServiceStatus| desired(input, row).map(|service| service.criticality);
     let worst = services
@@ -71,7 +71,7 @@ fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
     }
 }
 
-/// Every service that counts is there at the desired hash, and nothing is left to do or to wait for.
+/// True if every required service is ready at the desired hash, and nothing required has an action or a wait.
 pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
     let Some(plan) = input.plan else { return false };
     let is_extra = |row| desired(input, row).is_some_and(|service| !plan.is_required(service));
@@ -83,12 +83,12 @@ pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> b
         && services.iter().all(|row| is_good(row) || is_extra(row))
 }
 
-/// It is as it shall be.
+/// True if the service reached its goal.
 pub(super) fn is_good(row: &ServiceStatus) -> bool {
     matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
-/// Whether it was given up, and its file says that a warning is enough.
+/// True if the service is given up and its criticality only causes a warning.
 pub(super) fn is_warned_of(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
     let (Some(plan), Some(service)) = (input.plan, desired(input, row)) else {
         return false;
@@ -96,20 +96,20 @@ pub(super) fn is_warned_of(input: &StatusInput<'_>, row: &ServiceStatus) -> bool
     service.criticality == Criticality::Recoverable && plan.gives_up(service)
 }
 
-/// What the plan still acts on or waits for before the environment is `Ready`.
+/// Subjects whose actions or waits block `Ready`.
 pub(super) fn unfinished<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl Iterator<Item = &'p Subject> {
     let accepted = input.accepted.iter();
     accepted.flat_map(|accepted| plan.unfinished(&accepted.desired.services))
 }
 
-/// Another controller is at work on all of it: whatever runs is not this one's doing.
+/// True if another controller owns the whole environment.
 fn is_anothers(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     let leased = |on: &WaitingOn| matches!(on, WaitingOn::Leased { .. });
     plan.steps.is_empty() && !plan.waits.is_empty() && plan.waits.iter().all(|wait| leased(&wait.on))
 }
 
-/// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).
+/// True if a required subject needs a person, although no service is lost. A lost one means `Failed`.
 fn is_stuck(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     let counts: Vec<_> = unfinished(input, plan).collect();
@@ -118,7 +118,7 @@ fn is_stuck(input: &StatusInput<'_>) -> bool {
         .any(|wait| super::condition::is_final(&wait.on) && counts.contains(&&wait.subject))
 }
 
-/// Something of it was made, or is being made.
+/// True if an object of the environment exists, or an action or a wait is in progress.
 fn begun(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     !plan.steps.is_empty()

@@ -1,4 +1,4 @@
-//! A status without the secrets of its environment.
+//! Redaction: removes the secrets of an environment from its status.
 
 use argus_crds::error::{Call, StructuredError};
 use argus_crds::status::EnvironmentStatus;
@@ -8,7 +8,7 @@ use crate::secrets::Secrets;
 
 use super::StatusInput;
 
-/// Details that are our own words, names and times: programs read them.
+/// Details with words, names and times of Argus, which programs read.
 const OURS: &[&str] = &[
     "kind",
     "event",
@@ -27,7 +27,7 @@ const OURS: &[&str] = &[
     "nextTry",
 ];
 
-/// What must not leave of the environment.
+/// Secret values of the environment.
 pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
     input
         .accepted
@@ -35,7 +35,7 @@ pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
         .unwrap_or_default()
 }
 
-/// An error in whose words there is no secret. What it is about and what is done about it are names.
+/// Removes the secrets from an error. Names of its objects and actions stay.
 pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredError {
     if secrets.is_empty() {
         return error;
@@ -62,7 +62,7 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
     }
 }
 
-/// The rest of a status, whose errors are redacted already.
+/// Removes the secrets from the rest of a status, whose errors are redacted already.
 pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
     let secrets = secrets(input);
     if secrets.is_empty() {

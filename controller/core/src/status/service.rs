@@ -1,4 +1,4 @@
-//! The row of each service: what its container does, what its probe says, what it waits for, what went wrong last.
+//! Status row of each service: state, health, wait reason and last error.
 
 use std::collections::BTreeSet;
 
@@ -17,22 +17,22 @@ use super::error::{Place, of_last_death, of_wait, same_occurrence};
 use super::wait::{doing, one_line, words};
 use super::{StatusInput, port, state};
 
-/// What is known of one service, gathered once.
+/// Inputs of the row of one service.
 pub(super) struct RowInputs<'a> {
     pub(super) desired: Option<&'a Service>,
     pub(super) container: Option<&'a Container>,
-    /// The container carries the hash that is desired.
+    /// True if the container carries the desired hash.
     pub(super) current: bool,
     pub(super) step: Option<&'a Step>,
     pub(super) wait: Option<&'a WaitingOn>,
     pub(super) image: ImageProgress<'a>,
     pub(super) memory: Option<&'a ServiceHistory>,
     pub(super) health: Health,
-    /// Its one-shot exited with 0 at the desired hash.
+    /// True if the one-shot exited with 0 at the desired hash.
     pub(super) completed: bool,
 }
 
-/// What is done about an image, and the wait that stands for it.
+/// Action on an image in progress, or the wait of the image.
 #[derive(Clone, Copy)]
 pub(super) struct ImageProgress<'a> {
     pub(super) verb: Option<&'a str>,
@@ -40,7 +40,7 @@ pub(super) struct ImageProgress<'a> {
     progress: Option<&'a str>,
 }
 
-/// The rows of all services that are desired, and of those that are still there.
+/// Rows of all desired services, and of services whose containers still exist.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<ServiceStatus> {
     let desired = input
         .accepted
@@ -56,7 +56,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<ServiceStatus> {
     names.iter().map(|name| row(input, name)).collect()
 }
 
-/// It stands for a service, or did: what dead or other controllers have here is none of this environment's services.
+/// True if the container belongs to a row. Orphans and containers of other controllers have none.
 fn is_a_row(input: &StatusInput<'_>, container: &Container) -> bool {
     let Some(plan) = input.plan.filter(|_| input.engine.synced) else {
         return true;
@@ -84,7 +84,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         error.severity(severity)
     });
     let mut waiting_on = waiting_on(input, &facts, state);
-    // A wait knows that something died, only the error knows of what.
+    // A wait only knows that a run failed; the error knows the reason.
     if let Some(on) = &mut waiting_on
         && on.error.is_some()
     {
@@ -108,7 +108,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
     }
 }
 
-/// How bad it is for the environment: a warning, once a service is given up that it is `Ready` without.
+/// Severity for the environment: a warning for a given-up service that `Ready` does not require.
 fn severity(input: &StatusInput<'_>, code: Code, desired: Option<&Service>) -> Severity {
     let is_lost = |service: &&Service| input.plan.is_some_and(|plan| plan.gives_up(service));
     match desired.filter(is_lost) {
@@ -138,7 +138,7 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> {
         .map(AsRef::as_ref)
         .filter(mine)
         .max_by_key(rank);
-    // What nobody desires is acted on container by container.
+    // Extra containers have one subject each.
     let subject = match container.filter(|_| desired.is_none()) {
         Some(stray) => Subject::ExtraContainer { id: stray.id.clone() },
         None => Subject::Service {
@@ -247,7 +247,7 @@ fn labelled_role(container: Option<&Container>) -> ServiceRole {
     }
 }
 
-/// What is waited for; always something unless the service is where it shall be.
+/// Wait reason of a service; never `None` unless the service reached its goal.
 fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceState) -> Option<Told> {
     if let Some(on) = facts.wait {
         return Some(match on {
@@ -269,7 +269,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     let on = if input.engine.synced {
         return Some(Told {
             reason: "NextLook".to_owned(),
-            message: "the next look at the engine and at its health".to_owned(),
+            message: "the next check of the engine and of its health".to_owned(),
             ..Told::default()
         });
     } else {
@@ -296,8 +296,8 @@ fn image_words(work: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> Tol
     }
 }
 
-/// What went wrong last: what holds it up now, else the last death while that is remembered, else what was told before while
-/// the same revision is not there yet.
+/// Last error: of the current wait, else of the last failed run in the history, else of the previous status while the same
+/// revision is not ready yet.
 fn last_error(
     input: &StatusInput<'_>,
     name: &ServiceName,

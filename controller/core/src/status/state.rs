@@ -1,4 +1,4 @@
-//! What a service's container does, in one word.
+//! State of a service in one word.
 
 use argus_crds::status::{Health, ServiceState};
 
@@ -8,7 +8,7 @@ use crate::plan::WaitingOn;
 use super::StatusInput;
 use super::service::RowInputs;
 
-/// The state that the container, the plan and the memory add up to.
+/// State of a service from its container, its plan and its history.
 pub(super) fn of(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState {
     let running = facts
         .container
@@ -18,8 +18,8 @@ pub(super) fn of(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState
     };
     let waits_on = input.plan.and_then(|plan| plan.wait_reason(desired));
     let is_lost = waits_on.is_some_and(WaitingOn::is_given_up);
-    // What still runs at its old revision is not lost because its replacement failed; what runs as it shall and was
-    // given up all the same is unhealthy for good, or never asked.
+    // A container of the old revision that still runs is not lost because its replacement failed. A current container
+    // with a give-up is permanently unhealthy, or has no health check.
     let for_good = facts.health == Health::Unhealthy || waits_on == Some(&WaitingOn::NoHealthcheck);
     if is_lost && (!running || (facts.current && for_good)) {
         return ServiceState::Failed;
@@ -33,7 +33,7 @@ pub(super) fn of(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState
     }
 }
 
-/// The verb that is carried out on it at present.
+/// Verb of the action in progress.
 fn verb<'a>(facts: &RowInputs<'a>) -> Option<&'a str> {
     let waited = match facts.wait {
         Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(verb.as_str()),

@@ -1,11 +1,11 @@
-//! Who uses an environment at present, so that others see it.
+//! Current users of an environment: tests and holds.
 
 use argus_crds::status::{ActiveHold, RunningTest};
 
 use super::StatusInput;
 use super::wait::one_line;
 
-/// The tests that run on it, those that end first first.
+/// Running tests, the earliest end first.
 pub(super) fn tests(input: &StatusInput<'_>) -> Vec<RunningTest> {
     let leases = input.requests.leases.iter();
     let mut running: Vec<_> = leases
@@ -22,7 +22,7 @@ pub(super) fn tests(input: &StatusInput<'_>) -> Vec<RunningTest> {
     told.collect()
 }
 
-/// What of it somebody holds.
+/// Active holds of the environment.
 pub(super) fn holds(input: &StatusInput<'_>) -> Vec<ActiveHold> {
     let lasts = |until: Option<crate::time::Timestamp>| until.is_none_or(|until| until > input.now);
     let holds = input.requests.holds.iter();

@@ -1,4 +1,4 @@
-//! Whether a container is on its network, by the network's id and under all its names.
+//! Network attachment of a container: by the id of the network, with all its aliases.
 
 use super::ServicePlanner;
 use crate::observed::Container;
@@ -26,7 +26,7 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
         Decision::Do(act, drift(what))
     };
     match container.networks.get(&network.name) {
-        // The engine files an attachment of what does not run under the words it was asked with, and finds it no more.
+        // The engine records the network of a stopped container by name or id as requested, and may not find it later.
         None if !is_up(container.state) => {
             let (id, name) = (container.id.clone(), container.name.clone());
             Decision::Do(Action::RemoveContainer { id, name }, drift("not on its network"))
@@ -39,7 +39,7 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
             },
             drift("not on its network"),
         ),
-        // A container that never ran has no id of its network yet.
+        // A container that never ran has no network id yet.
         Some(at) if at.network.as_ref().is_some_and(|id| *id != network.id) => {
             if is_up(container.state) {
                 detach("on a network that was replaced")
@@ -69,9 +69,10 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
     }
 }
 
-/// All is as it shall be in the engine's book, and yet a look showed that it is the likeliest to be out of reach.
+/// True if the attachment is correct, but a connectivity check shows this container as the most likely cause.
 ///
-/// To attach it anew breaks what goes through it: never while a test runs or somebody holds it, and once for each look.
+/// A reattachment breaks the container's connections. Therefore it never happens during a test or a hold, and happens
+/// once per check result.
 fn is_suspected(look: &ServicePlanner<'_>, container: &Container) -> bool {
     let (input, name) = (look.input, &look.service.name);
     let left_alone = input.requests.lease(input.env, input.now).is_some()

@@ -1,4 +1,4 @@
-//! What a container that is as it shall be needs in order to run, or to run again.
+//! Run of a current container: start, restart, probe, evidence and external stops.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::probe::ProbeStatus;
 use crate::state::restart::{self, RestartDecision as Restart};
 use crate::state::{FailedRun, ServiceHistory};
 
-/// What a person stopped or paused is left so for this long.
+/// Time for which an external stop or pause is left alone.
 const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
 
 pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     match container.state {
         ContainerState::Created => again(look, container),
         ContainerState::Running | ContainerState::Restarting => match running(look, container) {
-            // What is not well is restarted first, whatever it is to answer.
+            // An unhealthy container is restarted before it receives its file.
             decision @ (Decision::Settled | Decision::Wait(WaitingOn::Probe)) => {
                 let misplaced = misplaced(look, container);
                 misplaced.map_or(decision, |act| Decision::Do(act, Cause::SpecChanged))
@@ -39,7 +39,7 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
     }
 }
 
-/// The newest failure, as long as what it left was not taken and can be.
+/// Collects the evidence of the newest failure, if it is missing and its container still exists.
 pub(super) fn evidence(look: &ServicePlanner<'_>) -> Option<Action> {
     let last = kept(look)?.failures.last()?;
     let container = look.input.observed.containers.get(&last.container)?;
@@ -59,8 +59,8 @@ pub(super) fn evidence(look: &ServicePlanner<'_>) -> Option<Action> {
     })
 }
 
-/// What the restart policy says of the newest failure, if no run followed it: why a run may follow now, or what it
-/// waits for.
+/// Applies the restart policy to the newest failure, if no run followed it. Returns the cause of the next run, or
+/// its wait reason.
 pub(super) fn may_follow(look: &ServicePlanner<'_>) -> Result<Option<Cause>, WaitingOn> {
     let Some(kept) = kept(look) else { return Ok(None) };
     let of_another = |last: &FailedRun| last.hash.as_ref().is_some_and(|hash| hash != look.hash);
@@ -71,7 +71,7 @@ pub(super) fn may_follow(look: &ServicePlanner<'_>) -> Result<Option<Cause>, Wai
     {
         return Ok(None);
     }
-    // What was seen in the future was seen before the clock was set back: nobody knows how long ago that is.
+    // A failure in the future was observed before the clock was set back, so its age is unknown.
     let lies_ahead = kept
         .failures
         .last()
@@ -114,7 +114,7 @@ fn running(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     }
 }
 
-/// A probe that failed past its retries is a failure like any other: within the budget it costs a restart.
+/// Handles an unhealthy container: a probe failure within the budget costs a restart.
 fn unhealthy(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     if is_superseded(look, container) {
         let (id, grace) = (container.id.clone(), look.service.stop_grace);
@@ -151,7 +151,7 @@ fn ended(look: &ServicePlanner<'_>, container: &Container) -> Decision {
         .stopped_by_other
         .filter(|_| container.stopped_by_hand(look.service.stop_grace));
     if let Some(at) = hand {
-        // An engine that goes down stops everything in the words of a person.
+        // An engine that shuts down reports its stops like those of a person.
         if restart::around_an_outage(at, look.input.outages) {
             return start(look, container, Cause::EngineRestart);
         }
@@ -163,15 +163,15 @@ fn ended(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     again(look, container)
 }
 
-/// A first run, or another one: the container is started (again), and from the second failure in a row on it is made
-/// anew, because what it wrote into itself may be what ends it.
+/// Starts the container for the first time or again. From the second failure in a row on, it is created again, because
+/// its own writable layer may cause the failure.
 fn again(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     if container.state == ContainerState::Exited && is_superseded(look, container) {
         return super::remove(container, Cause::ImageChanged);
     }
     match may_follow(look) {
         Err(wait) => Decision::Wait(wait),
-        // It never failed, or its end was forgiven, or was our own doing.
+        // It never failed, its end was forgiven, or Argus stopped it.
         Ok(None) => start(look, container, Cause::Ready),
         Ok(Some(Cause::Restart { attempt })) if attempt > 1 && container.state == ContainerState::Exited => {
             match may_start(look) {
@@ -183,7 +183,7 @@ fn again(look: &ServicePlanner<'_>, container: &Container) -> Decision {
     }
 }
 
-/// It was given up, and what is made from its image's name now is another try.
+/// True if Argus gave up and the image name now refers to another image.
 fn is_superseded(look: &ServicePlanner<'_>, container: &Container) -> bool {
     let last = kept(look).and_then(|kept| kept.failures.last());
     last.is_some_and(|last| last.image_replaced && !last.followed_by_run && last.container == container.id)
@@ -193,7 +193,7 @@ fn may_start(look: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
     ready::check_start(look.input, look.service).and_then(|()| look.check_binding())
 }
 
-/// Its file, as long as nobody knows that it was put there.
+/// Copies the service's file into the container, unless that is known to be done.
 fn misplaced(look: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
     let (desired, ports) = (&look.accepted.desired, &look.input.ports.ports);
     let file = port_references::file(look.service.file.as_ref()?, desired, look.service, ports);
@@ -209,11 +209,11 @@ fn start(look: &ServicePlanner<'_>, container: &Container, cause: Cause) -> Deci
     if let Err(wait) = may_start(look) {
         return Decision::Wait(wait);
     }
-    // It is read at the start.
+    // The service reads its file at the start.
     if let Some(act) = misplaced(look, container) {
         return Decision::Do(act, look.input.cause(&look.subject, cause));
     }
-    // A refused port that is still assigned was seen free since.
+    // A refused port that is still assigned was free in a later check.
     let refused = look
         .input
         .state

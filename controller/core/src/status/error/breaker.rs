@@ -1,4 +1,4 @@
-//! An open breaker as a structured error, and as the line of it in the status.
+//! Breakers in a status: the error of an open breaker, and its report.
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerChange, BreakerScope, BreakerState, BreakerStatus};
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 use super::{Place, call};
 
-/// The one error of an environment whose acts no breaker lets through.
+/// Error of an environment whose actions are blocked by a breaker.
 pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let engine = waits.iter().find_map(|wait| match wait.on {
@@ -41,7 +41,7 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     let message = format!(
         "the circuit breaker of {} is not closed: {}",
         if engine { "the engine" } else { "this environment" },
-        one_line(breaker.last_failure().unwrap_or("it is tried"))
+        one_line(breaker.last_failure().unwrap_or("a test call is in progress"))
     );
     let mut error = StructuredError::new(Code::CircuitOpen, message)
         .details(json!({
@@ -52,13 +52,13 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
         }))
         .with_call(call::of_breaker(breaker));
     if let CircuitState::Open { until } = breaker.state() {
-        // Counted from the opening, so that the same opening is told in the same words at every look.
+        // The delay counts from the opening, so that repeated reports of the same opening are equal.
         error = error.retry_after_span(until.since(since));
     }
     Some(Place::environment(input).finish(error, since))
 }
 
-/// Something was begun and not finished, or is to be removed: it is dealt with first when calls are made again.
+/// True if an unfinished or removable object exists; Argus handles it first when calls are possible again.
 fn is_half_made(input: &StatusInput<'_>) -> bool {
     let created = |state| matches!(state, ContainerState::Created);
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
@@ -77,7 +77,7 @@ fn is_half_made(input: &StatusInput<'_>) -> bool {
         })
 }
 
-/// The breaker that matters most to an environment; `None` while nothing was ever counted.
+/// Most important breaker of an environment; `None` before the first counted failure.
 pub(crate) fn of_environment(
     breakers: &BreakerRegistry,
     env: &crate::ident::EnvName,
@@ -90,7 +90,7 @@ pub(crate) fn of_environment(
     Some(status(own, BreakerScope::Environment))
 }
 
-/// A breaker as programs read it.
+/// Report of a breaker for programs.
 pub fn status(breaker: &Breaker, scope: BreakerScope) -> BreakerStatus {
     let (state, failures, retry_at) = match breaker.state() {
         CircuitState::Closed { failures } => (BreakerState::Closed, *failures, None),
@@ -124,7 +124,7 @@ fn scope(engine: bool) -> BreakerScope {
     }
 }
 
-/// When it opened last.
+/// Time of the last opening.
 fn opened(breaker: &Breaker) -> Option<Timestamp> {
     let mut epochs = breaker
         .history()

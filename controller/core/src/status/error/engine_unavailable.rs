@@ -1,4 +1,4 @@
-//! An engine that does not answer, as structured errors.
+//! Errors of an engine that does not answer.
 
 use argus_crds::error::{Code, StructuredError};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::status::wait::one_line;
 use crate::status::{EngineView, StatusInput};
 use crate::time::Timestamp;
 
-/// That it does not answer, and that it did not for long.
+/// Errors of the current outage: no answer, and no answer for a long time.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let mut errors = Vec::new();
     let place = Place::environment(input);
@@ -23,7 +23,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
         errors.push(lasting(error, told));
     }
     if let Some(tries) = input.breakers.failed_reconnects() {
-        let message = format!("the engine did not come back in {tries} attempts, and is looked for on");
+        let message = format!("the engine did not return after {tries} attempts, Argus continues to retry");
         let error = of(Code::RetryExhausted, &input.engine, message, input.now)
             .with_call(call::of_engine(tries, input.engine.reason));
         errors.push(lasting(place.finish(error, input.now), told));
@@ -31,13 +31,13 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     errors
 }
 
-/// `DOCKER_UNAVAILABLE` in these words, with how the engine is reached and looked for.
+/// `DOCKER_UNAVAILABLE` with this message, and with the address and the retry state of the engine.
 pub fn unavailable(engine: &EngineView<'_>, message: impl Into<String>, now: Timestamp) -> StructuredError {
     of(Code::DockerUnavailable, engine, message, now)
 }
 
-/// The same error with the seconds that it was told with already, where it tells of the same next try: they are counted
-/// from the try before, and not from whenever somebody looks.
+/// Keeps the reported `retryAfter` of an error with the same next attempt: it counts from the last attempt, and not from
+/// the time of the report.
 pub fn lasting(error: StructuredError, told: &[StructuredError]) -> StructuredError {
     let code = error.code;
     let alike = told.iter().filter(|old| old.code == code);
@@ -60,7 +60,7 @@ fn of(code: Code, engine: &EngineView<'_>, message: impl Into<String>, now: Time
     }
 }
 
-/// The number of the system's error, as Rust writes it behind the words.
+/// Number of the system error, which Rust appends to the message.
 fn errno(reason: &str) -> Option<i32> {
     let (_, rest) = reason.split_once("(os error ")?;
     rest.split_once(')')?.0.parse().ok()

@@ -1,4 +1,4 @@
-//! A failure of a container that nobody asked for as a structured error.
+//! Errors of failed runs.
 
 use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::{Value, json};
@@ -14,12 +14,12 @@ use crate::status::redact;
 
 use super::{Place, call};
 
-/// Lines of each stream that go into an error; the rest is in the evidence.
+/// Lines of each stream in an error; the evidence has the rest.
 const TAIL: usize = 20;
-/// Most bytes of such a tail.
+/// Maximum size of such a tail in bytes.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// What a failure is told with, beside itself.
+/// Inputs of an error besides the failed run itself.
 pub(super) struct FailureContext<'a> {
     environment: &'a str,
     name: &'a str,
@@ -42,12 +42,12 @@ impl<'a> FailureContext<'a> {
         }
     }
 
-    /// A text without the secrets of the service.
+    /// Text without the secrets of the environment.
     pub(super) fn redacted(&self, text: &str) -> String {
         self.secrets.redacted(text)
     }
 
-    /// What a run wrote last, without the engine's times and without secrets.
+    /// Last output of a run, without the engine's timestamps and without secrets.
     fn tail(&self, lines: &[String]) -> String {
         let from = lines.len().saturating_sub(TAIL);
         let text = lines[from..].join("\n");
@@ -90,7 +90,7 @@ impl<'a> FailureContext<'a> {
         facts
     }
 
-    /// The error with the run and with what it left.
+    /// Adds the run and its evidence to an error.
     fn with_evidence(&self, error: StructuredError, failed_run: &FailedRun) -> StructuredError {
         let calls = call::of_run(self.service, failed_run);
         let error = calls.into_iter().rev().fold(error, StructuredError::with_call);
@@ -110,7 +110,7 @@ fn last_line(evidence: &Evidence) -> Option<&String> {
     evidence.stderr.last()
 }
 
-/// The error of one failure.
+/// Error of one failed run.
 pub(super) fn of(
     case: &FailureContext<'_>,
     failed_run: &FailedRun,
@@ -141,12 +141,12 @@ pub(super) fn of(
     )
 }
 
-/// The error of a spent restart budget, with every failure inline.
+/// Error of a spent restart budget, with all failures in its details.
 pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, failures: &[FailedRun]) -> StructuredError {
     let last = failures.last();
     let message = match last {
         Some(last) => format!(
-            "gave up after {restarts} restarts; the last time its {}",
+            "gave up after {restarts} restarts; last failure: {}",
             words(last)
         ),
         None => format!("gave up after {restarts} restarts"),
@@ -168,7 +168,7 @@ pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, failures: &[Fa
     }
 }
 
-/// The error of a failure that comes back the same.
+/// Error of a failure that repeats in the same way.
 pub(super) fn halted(case: &FailureContext<'_>, repetitions: u32, failures: &[FailedRun]) -> StructuredError {
     let last = failures.last();
     let said = last
@@ -190,7 +190,7 @@ pub(super) fn halted(case: &FailureContext<'_>, repetitions: u32, failures: &[Fa
     }
 }
 
-/// A secret without its digits is most of a secret still, so it goes before they do.
+// A secret without its digits is still mostly a secret, so it is redacted before the digits are removed.
 fn fingerprint(case: &FailureContext<'_>, failed_run: &FailedRun) -> Option<diagnose::Fingerprint> {
     let found = diagnose::fingerprint(failed_run)?;
     let said = failed_run.evidence.as_ref().and_then(last_line)?;
@@ -204,13 +204,13 @@ fn attempts(case: &FailureContext<'_>, failures: &[FailedRun]) -> Vec<Value> {
     failures.iter().map(|failed_run| case.facts(failed_run)).collect()
 }
 
-/// It ends again and again, in the same way, before it did anything.
+/// True if all failures have the same exit code.
 fn is_crash_loop(failures: &[FailedRun]) -> bool {
     let alike = |pair: &[FailedRun]| pair[0].exit_code == pair[1].exit_code;
     failures.len() > 1 && failures.windows(2).all(alike)
 }
 
-/// A failure in words, as in `process ended with exit code 3`.
+/// Describes a failure, such as `process ended with exit code 3`.
 pub(super) fn words(failed_run: &FailedRun) -> String {
     let ran = failed_run
         .started_at

@@ -1,4 +1,4 @@
-//! Services that cannot be believed: a probe that changes its mind too often.
+//! Errors of flaky services: their probe results change too often.
 
 use argus_crds::error::{Code, StructuredError};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::status::StatusInput;
 
 use super::Place;
 
-/// Services whose probe changes its mind too often to be believed.
+/// Services whose probe results are unreliable.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let services = input.state.services.iter();
     let error = |(name, memory): (&ServiceName, &ServiceHistory)| {
@@ -30,11 +30,11 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
         }
         let message = if beyond > 0 {
             format!(
-                "its health check changed its mind {} times lately",
+                "its health check flaps: {} recent changes",
                 memory.health_transitions.len()
             )
         } else {
-            "more than half of its probes fail although it is healthy in between".to_owned()
+            "more than half of its probes fail, although it recovers in between".to_owned()
         };
         let flips: Vec<String> = memory
             .health_transitions
@@ -49,9 +49,9 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
             "flips": flips,
             "unsteady": unsteady,
             "suggestions": [
-                "raise `timeout` or `retries` of its healthcheck",
+                "increase `timeout` or `retries` of its healthcheck",
                 "pin its image by digest",
-                "lower what runs beside it",
+                "reduce the load on the host",
             ],
         }));
         Some(place.finish(

@@ -1,4 +1,4 @@
-//! Where an error happened, and what tells one occurrence from another.
+//! Location and identity of an error.
 
 use argus_crds::error::{Code, StructuredError};
 use sha2::{Digest, Sha256};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::status::StatusInput;
 use crate::time::Timestamp;
 
-/// Where an error happened.
+/// Location of an error.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::status) struct Place<'a> {
     pub(in crate::status) environment: Option<&'a str>,
@@ -51,8 +51,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The identity of an occurrence, shaped like a ULID: its time, then a hash of what it is, so that the same failure has the same id
-/// however often it is told.
+/// Identity of an occurrence in the form of a ULID: its time, then a hash of its content. Repeated reports of the same
+/// failure have the same id.
 pub fn error_id(
     environment: &str,
     service: Option<&str>,

@@ -1,4 +1,4 @@
-//! A refused file as structured errors, one a complaint.
+//! Errors of a rejected file, one per diagnostic.
 
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
@@ -9,10 +9,10 @@ use crate::time::Timestamp;
 
 use super::{MOST, Place};
 
-/// How admission marks a complaint about what the policy forbids.
+/// Prefix of the hint of a diagnostic about the policy.
 const POLICY: &str = "POLICY_VIOLATION: ";
 
-/// One error a complaint that refuses the file.
+/// One error per diagnostic that rejects the file.
 pub(in crate::status) fn of_spec(
     environment: Option<&str>,
     rejection: Rejection<'_>,
