@@ -191,5 +191,5 @@ fn what_is_wrong_is_told_the_worst_first_with_what_to_do() {
     let value: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(value["healthy"], false);
     assert_eq!(value["findings"][0]["code"], "DOCKER_UNAVAILABLE");
-    assert_eq!(value["findings"][0]["gravity"], "fail");
+    assert_eq!(value["findings"][0]["severity"], "fail");
 }

@@ -52,7 +52,7 @@ fn story(dir: &Path) {
     let intent =
         json!({ "kind": "intent", "environment": "shop", "subject": subject, "act": act, "cause": "ready" });
     let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "end": "failed", "code": "PORT_CONFLICT", "ms": 12 });
-    let restart = json!({ "kind": "note", "note": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
+    let restart = json!({ "kind": "event", "event": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
     let start = Entry::Event(Event::Start {
         version: "0.1.0".to_owned(),
         controller: "ID".to_owned(),
@@ -132,7 +132,7 @@ fn what_happens_is_followed_and_a_line_that_is_not_whole_yet_is_waited_for() {
     assert_eq!(seq(), 4);
     let now = "2026-01-02T00:00:00.000Z";
     let phase =
-        json!({ "kind": "note", "note": "phase", "environment": "shop", "from": "Pending", "to": "Ready" });
+        json!({ "kind": "event", "event": "phase", "environment": "shop", "from": "Pending", "to": "Ready" });
     write(dir.path(), &record(5, now, phase.clone()));
     assert_eq!(seq(), 5);
     let next = record(6, now, phase.clone());

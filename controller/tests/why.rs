@@ -42,7 +42,7 @@ impl Home {
         let facts = json!({
             "environment": "shop",
             "service": service,
-            "incarnation": number,
+            "run": number,
             "containerId": "c0ffee",
             "startedAt": "2026-11-21T10:00:00.000Z",
             "takenAt": format!("2026-11-21T10:0{number}:08.000Z"),
@@ -146,7 +146,7 @@ fn attempt(number: u64) -> Value {
         "oomSuspected": false,
         "memoryLimit": 67_108_864,
         "memoryPeak": 12_582_912,
-        "incarnation": number,
+        "run": number,
         "evidence": format!("private/evidence/shop/db/{number}"),
         "lastLine": "FATAL: no configuration",
     })
@@ -265,9 +265,9 @@ fn a_service_is_followed_to_what_it_waits_for() {
         ]
     );
     for pair in links.windows(2) {
-        assert_eq!(pair[0]["because"], pair[1]["what"]);
+        assert_eq!(pair[0]["cause"], pair[1]["what"]);
     }
-    assert_eq!(links[8]["because"], Value::Null);
+    assert_eq!(links[8]["cause"], Value::Null);
     assert_eq!(links[6]["code"], "CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(links[7]["ending"]["exitCode"], 3);
     assert_eq!(links[7]["at"], "2026-11-21T10:00:07.000Z");
@@ -360,8 +360,8 @@ fn what_belongs_to_no_service_is_told_of_the_environment() {
         "{told}"
     );
     let links = home.json(&["why", "shop", "-o", "json"])["chains"][0]["links"].clone();
-    assert_eq!(links[0]["because"], "no address range is left");
-    assert_eq!(links[1]["because"], Value::Null, "one is not the other's reason");
+    assert_eq!(links[0]["cause"], "no address range is left");
+    assert_eq!(links[1]["cause"], Value::Null, "one is not the other's reason");
 }
 
 #[test]
@@ -417,7 +417,7 @@ Stdout:
     );
     let told = home.json(&["evidence", "shop/db", "-o", "json"]);
     assert_eq!(
-        (&told["incarnation"], &told["ending"]["exitCode"]),
+        (&told["run"], &told["ending"]["exitCode"]),
         (&json!(3), &json!(3))
     );
     assert_eq!(

@@ -98,7 +98,7 @@ pub enum Outcome {
 
 /// An event besides actions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "note", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// The controller started.
     Start {

@@ -145,7 +145,7 @@ impl RunSummary {
 pub(crate) fn told(error: &StructuredError) -> Vec<RunSummary> {
     let details = serde_json::Value::Object(error.details.clone());
     let one = |value: &serde_json::Value| {
-        value["incarnation"].as_u64()?;
+        value["run"].as_u64()?;
         serde_json::from_value(value.clone()).ok()
     };
     match details["attempts"].as_array() {

@@ -88,7 +88,7 @@ impl Init {
             "services": services,
             "notes": draft.notes,
             "accepted": !refused,
-            "complaints": looked.diagnostics,
+            "diagnostics": looked.diagnostics,
         });
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&told)?,

@@ -31,7 +31,7 @@ pub(crate) struct Logs {
     #[command(flatten)]
     target: Target,
     /// Go on as long as the containers write
-    #[arg(short, long, conflicts_with_all = ["incarnation", "previous"])]
+    #[arg(short, long, conflicts_with_all = ["run", "previous"])]
     follow: bool,
     /// What failed run N of a service wrote, as far as it is kept
     #[arg(long, value_name = "N", conflicts_with = "previous")]

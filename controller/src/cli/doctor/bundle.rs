@@ -174,7 +174,7 @@ fn specs(seen: &DoctorInputs) -> Value {
             "path": seen.settings.specs.join(path),
             "bytes": entry.text.as_ref().map(|text| text.bytes.len()),
             "state": entry.state,
-            "complaints": entry.diagnostics,
+            "diagnostics": entry.diagnostics,
             "counts": entry.holds.as_ref().map(|held| shape(&held.desired)),
         })
     };
