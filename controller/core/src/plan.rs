@@ -227,15 +227,15 @@ pub struct PlanInput<'a> {
 }
 
 impl PlanInput<'_> {
-    fn kept(&self) -> Option<&EnvHistory> {
+    fn history(&self) -> Option<&EnvHistory> {
         self.state.environments.get(self.env)
     }
 
     /// Wait reason that blocks every action on a subject: an action in flight, a pending effect, or a backoff.
     fn blocked_by(&self, subject: &Subject) -> Option<WaitingOn> {
-        if let Some(flying) = self.state.in_flight.get(subject) {
+        if let Some(call) = self.state.in_flight.get(subject) {
             return Some(WaitingOn::InFlight {
-                verb: flying.verb.to_owned(),
+                verb: call.verb.to_owned(),
             });
         }
         if let Some(expected) = self.state.expectations.get(subject) {
@@ -260,14 +260,14 @@ impl PlanInput<'_> {
         let owners = containers
             .map(|held| held.owner())
             .chain(networks.map(|held| held.owner()));
-        let mut living =
+        let mut alive =
             owners
                 .flatten()
                 .filter_map(|owner| match self.leases.liveness(&owner.controller, self.now) {
                     Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
                     Liveness::Own | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
                 });
-        match living.next() {
+        match alive.next() {
             Some(holder) => {
                 let until = Some(until);
                 WaitingOn::Leased { holder, until }
@@ -306,12 +306,12 @@ impl PlanInput<'_> {
     }
 
     /// Cause of an action: `because`, or a retry if the last attempt failed.
-    fn cause(&self, subject: &Subject, because: Cause) -> Cause {
+    fn cause(&self, subject: &Subject, default: Cause) -> Cause {
         match self.state.action_failures.get(subject) {
             Some(failure) => Cause::Retry {
                 attempt: failure.attempts + 1,
             },
-            None => because,
+            None => default,
         }
     }
 }
@@ -352,12 +352,12 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
 }
 
 impl Plan {
-    fn take(&mut self, subject: Subject, decision: Decision) {
+    fn add(&mut self, subject: Subject, decision: Decision) {
         match decision {
-            Decision::Do(act, because) => self.steps.push(Step {
+            Decision::Do(action, default) => self.steps.push(Step {
                 subject,
-                action: act,
-                cause: because,
+                action,
+                cause: default,
             }),
             Decision::Wait(on) => self.waits.push(Wait { subject, on }),
             Decision::Settled => {}

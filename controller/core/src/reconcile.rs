@@ -165,14 +165,14 @@ impl Planner {
 
     /// Runs one pass and counts the returned steps as in flight.
     pub fn reconcile(&mut self, inputs: &Inputs<'_>) -> ReconcileResult {
-        let mut turn = ReconcileResult {
+        let mut result = ReconcileResult {
             relist: self.expire_expectations(inputs),
             needs_preflight: std::mem::take(&mut self.disk_full),
             ..ReconcileResult::default()
         };
-        turn.relist |= self.update_breakers(inputs);
+        result.relist |= self.update_breakers(inputs);
         if !inputs.scanned || !inputs.store.synced() {
-            return self.plan_before_sync(inputs, turn);
+            return self.plan_before_sync(inputs, result);
         }
         self.prune(inputs);
         self.on_health_changed(inputs);
@@ -217,16 +217,16 @@ impl Planner {
             let accepted = inputs.specs.get(&env);
             if self.is_stale(&env, accepted, observed, inputs.now) {
                 let steps = self.plan(&env, accepted, observed, inputs, &mut claims);
-                turn.actions.extend(steps);
+                result.actions.extend(steps);
             }
             if let Some(cached) = self.cache.get(&env) {
                 let wake = cached.plan.wake_at();
-                turn.wake_at = [turn.wake_at, wake].into_iter().flatten().min();
-                turn.needs_preflight |= cached.plan.waits.iter().any(|wait| wait.on.needs_preflight());
-                turn.plans.insert(env, cached.plan.clone());
+                result.wake_at = [result.wake_at, wake].into_iter().flatten().min();
+                result.needs_preflight |= cached.plan.waits.iter().any(|wait| wait.on.needs_preflight());
+                result.plans.insert(env, cached.plan.clone());
             }
         }
-        let breakers = self.wake_for_breakers(turn.actions.is_empty(), inputs.now);
+        let breakers = self.wake_for_breakers(result.actions.is_empty(), inputs.now);
         let expected = self
             .state
             .expectations
@@ -234,11 +234,11 @@ impl Planner {
             .map(|expected| expected.until)
             .min();
         let leases = inputs.leases.next_change(inputs.now);
-        turn.wake_at = [turn.wake_at, expected, breakers, leases]
+        result.wake_at = [result.wake_at, expected, breakers, leases]
             .into_iter()
             .flatten()
             .min();
-        turn
+        result
     }
 
     /// Folds the outcome of a step into the state.
@@ -315,9 +315,9 @@ impl Planner {
             return Vec::new();
         }
         if let Some(accepted) = accepted {
-            let kept = self.state.environments.entry(env.clone()).or_default();
+            let history = self.state.environments.entry(env.clone()).or_default();
             let desired = &accepted.desired;
-            let ports = port::assign(desired, kept, claims, &self.state.refused, inputs.now);
+            let ports = port::assign(desired, history, claims, &self.state.refused, inputs.now);
             let same = cached
                 .accepted
                 .as_ref()
@@ -334,7 +334,7 @@ impl Planner {
                 let (number, protocol) = (*number, key.container.protocol);
                 !claims.contains_key(&HostPort { number, protocol })
             });
-            kept.remember_ports(desired, &held);
+            history.remember_ports(desired, &held);
             claims.extend(claims_of(env, &held));
         }
         self.state.breakers.configure(env, accepted.map(AsRef::as_ref));
@@ -362,9 +362,9 @@ impl Planner {
         }
         if let Some(accepted) = accepted
             && plan.unfinished(&accepted.desired.services).next().is_none()
-            && let Some(kept) = self.state.environments.get_mut(env)
+            && let Some(history) = self.state.environments.get_mut(env)
         {
-            kept.last_good = Some(accepted.desired.revision.clone());
+            history.last_good = Some(accepted.desired.revision.clone());
         }
         self.record_planned(env, &plan, inputs.now);
         let steps = plan.steps.clone();
@@ -380,7 +380,7 @@ impl Planner {
         self.state
             .environments
             .iter()
-            .flat_map(|(env, kept)| claims_of(env, &kept.ports))
+            .flat_map(|(env, history)| claims_of(env, &history.ports))
             .collect()
     }
 }

@@ -130,7 +130,7 @@ pub struct EngineView<'a> {
 /// give two equal files.
 pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
     let services = service::all(input);
-    let phase = phase::of(input, &services);
+    let phase = phase::phase_of(input, &services);
     let errors = error::all(input, &services);
     let mut status = EnvironmentStatus {
         schema_version: STATUS_VERSION,
@@ -226,8 +226,9 @@ fn project(input: &StatusInput<'_>) -> String {
             .values()
             .find_map(|container| container.owner())
     };
-    let told = input.accepted.map(|accepted| accepted.desired.project.clone());
-    told.or_else(|| input.previous.map(|previous| previous.project.clone()))
+    let declared = input.accepted.map(|accepted| accepted.desired.project.clone());
+    declared
+        .or_else(|| input.previous.map(|previous| previous.project.clone()))
         .filter(|project| !project.is_empty())
         .or_else(|| seen().map(|owner| owner.project))
         .unwrap_or_default()

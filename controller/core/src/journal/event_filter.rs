@@ -63,12 +63,12 @@ mod tests {
             entry: Entry::Event(entry),
         };
         let stop = record(Event::Stop);
-        let well = record(Event::Recovered {
+        let recovered = record(Event::Recovered {
             environment: EnvName::new("shop").unwrap(),
             service: "api".to_owned(),
         });
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        for (environments, names, takes) in [
+        for (environments, names, expected) in [
             (&[][..], &[][..], [true, true]),
             (&["shop"], &[], [false, true]),
             (&["other"], &[], [false, false]),
@@ -80,8 +80,8 @@ mod tests {
                 names: set(names),
             };
             assert_eq!(
-                [wanted.matches(&stop), wanted.matches(&well)],
-                takes,
+                [wanted.matches(&stop), wanted.matches(&recovered)],
+                expected,
                 "{wanted:?}"
             );
         }

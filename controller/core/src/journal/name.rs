@@ -45,7 +45,7 @@ impl Record {
         match &self.entry {
             Entry::Intent(_) => "intent",
             Entry::Result { .. } => "result",
-            Entry::Event(note) => note.name(),
+            Entry::Event(event) => event.name(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Record {
         match &self.entry {
             Entry::Intent(intent) => intent.environment.as_ref(),
             Entry::Result { environment, .. } => environment.as_ref(),
-            Entry::Event(note) => note.environment(),
+            Entry::Event(event) => event.environment(),
         }
     }
 }

@@ -135,7 +135,7 @@ fn a_look_is_told_when_it_differs_with_its_beginning_and_its_end_and_all_of_it_t
     };
     let told = |before: Option<CheckResult>, after| {
         let mut notes = Vec::new();
-        preflight(before.map(report).as_ref(), Some(&report(after)), &mut notes);
+        preflight_events(before.map(report).as_ref(), Some(&report(after)), &mut notes);
         notes
     };
     let (look, end) = (

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Action, Binding, ContainerSpec};
 
 /// Maximum time to collect evidence, because the next run waits for it.
-const EVIDENCE: Duration = Duration::from_secs(5);
+const EVIDENCE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Deadlines of engine calls by their expected duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +30,12 @@ impl Default for Deadlines {
 
 impl Deadlines {
     /// Deadline of an action; `None` for pulls and builds, whose backend checks the progress instead.
-    pub fn of(&self, act: &Action) -> Option<Duration> {
+    pub fn of(&self, action: &Action) -> Option<Duration> {
         let medium = Duration::from_secs(30).clamp(self.short.min(self.long), self.long);
-        match act {
+        match action {
             Action::PullImage { .. } | Action::BuildImage(_) => None,
             // A restart waits for this action.
-            Action::CollectEvidence { .. } => Some(EVIDENCE),
+            Action::CollectEvidence { .. } => Some(EVIDENCE_DEADLINE),
             Action::CreateContainer { .. }
             | Action::StartContainer { .. }
             | Action::CreateNetwork { .. }
@@ -57,7 +57,7 @@ impl Action {
     /// Arguments of the call as names and numbers. Values of variables, file contents, commands and labels are left out,
     /// because they may be secret.
     pub fn arguments(&self) -> Map<String, Value> {
-        let told = match self {
+        let arguments = match self {
             Self::CreateNetwork { name, .. }
             | Self::CreateVolume { name, .. }
             | Self::RemoveVolume { name } => {
@@ -72,9 +72,9 @@ impl Action {
                 "buildArgs": build.args.keys().collect::<Vec<_>>(),
             }),
             Self::CreateContainer { name, spec } => {
-                let mut told = container(spec);
-                told.insert("name".to_owned(), json!(name));
-                return told;
+                let mut arguments = container(spec);
+                arguments.insert("name".to_owned(), json!(name));
+                return arguments;
             }
             Self::StartContainer { id } | Self::UnpauseContainer { id } => json!({ "container": id }),
             Self::StopContainer { id, grace } => json!({ "container": id, "graceSeconds": grace.as_secs() }),
@@ -91,7 +91,7 @@ impl Action {
                 json!({ "network": network, "container": container })
             }
         };
-        Call::arguments(told)
+        Call::arguments(arguments)
     }
 }
 

@@ -34,21 +34,21 @@ impl ContainerSpec {
 }
 
 /// First difference that requires a replacement; `None` without a difference or without inspect details.
-pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Option<String> {
+pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> Option<String> {
     let config = &container.inspect.as_ref()?.config;
-    let asked = spec.configuration();
+    let requested = spec.configuration();
     if config.privileged {
         return Some("it is privileged".to_owned());
     }
-    if config.memory != asked.memory {
+    if config.memory != requested.memory {
         return Some(format!("memory limit is {}", config.memory));
     }
-    if config.nano_cpus != asked.nano_cpus {
+    if config.nano_cpus != requested.nano_cpus {
         return Some(format!("cpu limit is {}", config.nano_cpus));
     }
     if let Some(limit) = config
         .pids_limit
-        .filter(|_| config.pids_limit != asked.pids_limit)
+        .filter(|_| config.pids_limit != requested.pids_limit)
     {
         return Some(format!("process limit is {limit}"));
     }
@@ -63,14 +63,14 @@ pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Opti
     if let Some((key, _)) = missing {
         return Some(format!("environment variable {key} differs"));
     }
-    let wanted: BTreeSet<(HostPort, HostPort)> = asked.bindings.into_iter().collect();
+    let wanted: BTreeSet<(HostPort, HostPort)> = requested.bindings.into_iter().collect();
     let bound: BTreeSet<(HostPort, HostPort)> = config.bindings.iter().copied().collect();
     if wanted != bound {
         return Some("published ports differ".to_owned());
     }
     let elsewhere = |(port, address): &&(HostPort, IpAddr)| {
-        let mut wanted = asked.addresses.iter().filter(|(wanted, _)| wanted == port);
-        !wanted.any(|(_, wanted)| is_same(*wanted, *address))
+        let mut wanted = requested.addresses.iter().filter(|(wanted, _)| wanted == port);
+        !wanted.any(|(_, wanted)| is_same_address(*wanted, *address))
     };
     config
         .addresses
@@ -80,6 +80,6 @@ pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Opti
 }
 
 /// Compares two addresses. Engines report either the IPv4 or the IPv6 wildcard for all addresses of a host.
-fn is_same(one: IpAddr, other: IpAddr) -> bool {
+fn is_same_address(one: IpAddr, other: IpAddr) -> bool {
     one == other || (one.is_unspecified() && other.is_unspecified())
 }

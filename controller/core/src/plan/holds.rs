@@ -16,7 +16,7 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
         if matches!(step.action, Action::CollectEvidence { .. }) {
             return true;
         }
-        let Some(on) = held(input, &step.subject).or_else(|| deferred(input, step)) else {
+        let Some(on) = hold_wait(input, &step.subject).or_else(|| test_lease_wait(input, step)) else {
             return true;
         };
         waits.push(Wait {
@@ -30,10 +30,10 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
 
 /// Applies the controller's own restrictions: safe mode, or no removals while the specs are incomplete.
 fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
-    let bans = &input.requests.restrictions;
-    let on = if let Some(why) = &bans.safe {
+    let restrictions = &input.requests.restrictions;
+    let on = if let Some(why) = &restrictions.safe {
         WaitingOn::Safe { why: why.clone() }
-    } else if input.accepted.is_none() && bans.incomplete.contains(input.env) {
+    } else if input.accepted.is_none() && restrictions.incomplete.contains(input.env) {
         WaitingOn::SpecPending
     } else {
         return;
@@ -45,7 +45,7 @@ fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     plan.waits.extend(plan.steps.drain(..).map(wait));
 }
 
-fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
+fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
         return Some(WaitingOn::Held {
             until: None,
@@ -67,7 +67,7 @@ fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
 }
 
 /// Wait reason of a running test: its services keep running, unless a service no longer works.
-fn deferred(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
+fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
     let Subject::Service { .. } = &step.subject else {
         return None;
     };

@@ -27,15 +27,15 @@ pub fn key_of(reference: &str, build: &str) -> String {
 /// Checks that a container may be created from this image now.
 ///
 /// A named image counts as present until a create fails, which saves a query per image.
-pub(super) fn may_create(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
+pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
     let key = key(image);
     let known = input.state.images.get(&key);
-    let there = match image {
+    let is_present = match image {
         Image::Named(_) => known != Some(&ImageState::Missing),
         Image::Built(_) => known == Some(&ImageState::Present),
     };
     let subject = Subject::Image { key };
-    if there && input.blocked_by(&subject).is_none() {
+    if is_present && input.blocked_by(&subject).is_none() {
         return Ok(());
     }
     Err(WaitingOn::Image {
@@ -61,27 +61,27 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             continue;
         }
         let subject = Subject::Image { key };
-        let act = match &service.image {
+        let action = match &service.image {
             Image::Named(reference) => Action::PullImage {
                 reference: reference.clone(),
             },
             Image::Built(build) => Action::BuildImage(build.clone()),
         };
-        let barred = input.blocked_by(&subject);
-        let decision = match barred.or_else(|| patience(input, &act)) {
+        let blocked = input.blocked_by(&subject);
+        let decision = match blocked.or_else(|| registry_wait(input, &action)) {
             Some(wait) => Decision::Wait(wait),
-            None => Decision::Do(act, input.cause(&subject, Cause::Missing)),
+            None => Decision::Do(action, input.cause(&subject, Cause::Missing)),
         };
-        plan.take(subject, decision);
+        plan.add(subject, decision);
     }
 }
 
 /// Wait reason of a rate-limited registry: all pulls from it wait.
-fn patience(input: &PlanInput<'_>, act: &Action) -> Option<WaitingOn> {
-    let Action::PullImage { reference } = act else {
+fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitingOn> {
+    let Action::PullImage { reference } = action else {
         return None;
     };
-    let asked = |(subject, failure): (&Subject, &ActionFailure)| {
+    let rate_limit = |(subject, failure): (&Subject, &ActionFailure)| {
         let Subject::Image { key } = subject else {
             return None;
         };
@@ -90,7 +90,7 @@ fn patience(input: &PlanInput<'_>, act: &Action) -> Option<WaitingOn> {
         let same = limited && until > input.now && registry(key) == registry(reference);
         same.then(|| (until, failure.clone()))
     };
-    let all = input.state.action_failures.iter().filter_map(asked);
+    let all = input.state.action_failures.iter().filter_map(rate_limit);
     let (until, failure) = all.max_by_key(|(until, _)| *until)?;
     Some(WaitingOn::Retry { until, failure })
 }

@@ -9,7 +9,7 @@ use crate::observed::Network;
 /// Observed network of the environment.
 ///
 /// An engine may have two networks with one name; the oldest counts.
-pub(super) fn of<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc<Network>> {
+pub(super) fn find<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc<Network>> {
     input
         .observed
         .networks
@@ -20,7 +20,7 @@ pub(super) fn of<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc
 
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     // An environment without containers needs no network.
-    if of(input, desired).is_some() || desired.services.is_empty() {
+    if find(input, desired).is_some() || desired.services.is_empty() {
         return;
     }
     let subject = Subject::Network {
@@ -42,5 +42,5 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             ),
         },
     };
-    plan.take(subject, decision);
+    plan.add(subject, decision);
 }

@@ -134,10 +134,13 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
         return OwnerStatus::Ours;
     }
     // An environment that this controller managed is also removed by it.
-    let kept = input.accepted.is_none() && input.kept().is_some_and(|kept| kept.revision.is_some());
+    let was_managed = input.accepted.is_none()
+        && input
+            .history()
+            .is_some_and(|history| history.revision.is_some());
     match input.leases.liveness(controller, input.now) {
         Liveness::Own => OwnerStatus::Ours,
-        Liveness::Dead if kept => OwnerStatus::Ours,
+        Liveness::Dead if was_managed => OwnerStatus::Ours,
         Liveness::Dead => OwnerStatus::Unowned,
         Liveness::Alive(_) | Liveness::Doubtful | Liveness::Unknown => OwnerStatus::Another,
     }
@@ -147,18 +150,18 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
 pub(super) fn can_remove(
     input: &PlanInput<'_>,
     owner: &Owner,
-    made: Option<Timestamp>,
+    created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
-    let asked = input.requests.is_cleaning(&owner.project, input.now);
+    let is_requested = input.requests.is_cleaning(&owner.project, input.now);
     match input.projects.get(&owner.project) {
-        _ if asked => {}
+        _ if is_requested => {}
         Some(true) => {}
         Some(false) => return Err(OrphanDecision::ReportOnly),
         None => return Err(OrphanDecision::OtherProject),
     }
     // The age is computed with the clock that recorded the creation.
     let now = input.leases.engine_time(input.now);
-    let old = made.map(|made| made + GRACE);
+    let old = created_at.map(|created_at| created_at + GRACE);
     match old {
         Some(old) if old > now => Err(OrphanDecision::TooNew {
             until: input.now + old.since(now),

@@ -19,14 +19,16 @@ const ANY: &str = "0.0.0.0:";
 /// Rewrites a variable. A client may read it, so only a listen address refers to the container's own ports.
 pub(super) fn variable(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(written, |host, wanted| {
-        (host != ANY || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
+        (host != ANY || !is_container_port(service, wanted))
+            .then(|| substitute(wanted, desired, service, ports))?
     })
 }
 
 /// Rewrites a word of a command. It runs inside the container, so the container's own ports stay unchanged.
 pub(super) fn word(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(written, |host, wanted| {
-        (host == HOST || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
+        (host == HOST || !is_container_port(service, wanted))
+            .then(|| substitute(wanted, desired, service, ports))?
     })
 }
 
@@ -38,7 +40,7 @@ pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &P
         .collect()
 }
 
-fn is_inside(service: &Service, number: u16) -> bool {
+fn is_container_port(service: &Service, number: u16) -> bool {
     service.ports.iter().any(|port| port.container == number)
 }
 
@@ -68,7 +70,7 @@ pub(super) fn file<'a>(
 }
 
 /// Rewrites `localhost:PORT` and similar addresses whose port has a replacement.
-fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
+fn rewrite(text: &str, replacement: impl Fn(&str, u16) -> Option<u16>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((at, host)) = LOCAL
@@ -82,7 +84,7 @@ fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
         rest = &rest[after..];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let number = rest[..digits].parse::<u16>().ok();
-        match number.and_then(|wanted| stand_in(host, wanted)) {
+        match number.and_then(|wanted| replacement(host, wanted)) {
             Some(actual) => out.push_str(&actual.to_string()),
             None => out.push_str(&rest[..digits]),
         }

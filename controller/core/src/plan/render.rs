@@ -34,7 +34,7 @@ pub fn stamped(
     now: Timestamp,
 ) -> ContainerSpec {
     let mut spec = spec.clone();
-    spec.labels.extend(volatile(desired, identity, now));
+    spec.labels.extend(volatile_labels(desired, identity, now));
     spec.labels.insert(labels::SPEC_HASH.into(), hash.to_string());
     spec
 }
@@ -46,15 +46,15 @@ pub fn labels_of(
     identity: &ControllerIdentity,
     now: Timestamp,
 ) -> BTreeMap<String, String> {
-    let mut all = stable(desired, role);
-    all.extend(volatile(desired, identity, now));
+    let mut all = stable_labels(desired, role);
+    all.extend(volatile_labels(desired, identity, now));
     if role == "volume" && desired.delete_volumes {
         all.insert(labels::DELETION.into(), "Delete".into());
     }
     all
 }
 
-fn stable(desired: &Desired, role: &str) -> BTreeMap<String, String> {
+fn stable_labels(desired: &Desired, role: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         (labels::MANAGED.into(), "true".into()),
         (labels::PROJECT.into(), desired.project.clone()),
@@ -63,7 +63,11 @@ fn stable(desired: &Desired, role: &str) -> BTreeMap<String, String> {
     ])
 }
 
-fn volatile(desired: &Desired, identity: &ControllerIdentity, now: Timestamp) -> [(String, String); 4] {
+fn volatile_labels(
+    desired: &Desired,
+    identity: &ControllerIdentity,
+    now: Timestamp,
+) -> [(String, String); 4] {
     [
         (labels::REVISION.into(), desired.revision.to_string()),
         (labels::CONTROLLER.into(), identity.controller.clone()),
@@ -88,7 +92,7 @@ fn container(
         Role::Mock => "mock",
     };
     let bindings = bindings(service, ports, identity);
-    let mut all_labels = stable(desired, role);
+    let mut all_labels = stable_labels(desired, role);
     all_labels.insert(labels::SERVICE.into(), service.name.to_string());
     if !bindings.is_empty() {
         all_labels.insert(labels::PORTS.into(), ports_label(service, ports));

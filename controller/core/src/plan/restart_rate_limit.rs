@@ -8,23 +8,23 @@ use crate::time::Timestamp;
 /// Window of the rate limit.
 pub const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of restarts within the window.
-pub const MOST: usize = 10;
+pub const MAX_RESTARTS: usize = 10;
 
 /// Turns restarts beyond the limit into waits. `recent` are the starts of earlier restarts, oldest first.
 pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
     let recent: Vec<Timestamp> = recent.iter().copied().filter(|at| *at + WINDOW > now).collect();
-    let mut room = MOST.saturating_sub(recent.len());
+    let mut remaining = MAX_RESTARTS.saturating_sub(recent.len());
     let oldest = recent.iter().min().copied().unwrap_or(now);
-    let mut held = Vec::new();
+    let mut blocked = Vec::new();
     plan.steps.retain(|step| {
         if !is_restart(step) {
             return true;
         }
-        if room > 0 {
-            room -= 1;
+        if remaining > 0 {
+            remaining -= 1;
             return true;
         }
-        held.push(Wait {
+        blocked.push(Wait {
             subject: step.subject.clone(),
             on: WaitingOn::RateLimited {
                 until: oldest + WINDOW,
@@ -32,7 +32,7 @@ pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
         });
         false
     });
-    plan.waits.extend(held);
+    plan.waits.extend(blocked);
 }
 
 /// True for the start of a run after a failure; the other actions of a restart depend on it.

@@ -28,8 +28,8 @@ impl ActionFailure {
             ActionError::StartFailed(_) | ActionError::PullFailed(_) => grow(2_000, 60_000),
             ActionError::ImageNotFound(_) | ActionError::AuthRequired(_) => grow(10_000, 60_000),
             ActionError::RateLimited { retry_after, .. } => {
-                let asked = retry_after.map(|span| self.at + span);
-                grow(10_000, 300_000).max(asked)
+                let requested = retry_after.map(|span| self.at + span);
+                grow(10_000, 300_000).max(requested)
             }
             ActionError::NameTaken { .. } | ActionError::PoolExhausted(_) | ActionError::DiskFull(_) => {
                 Some(self.at + Duration::from_secs(10))

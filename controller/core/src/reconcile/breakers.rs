@@ -32,13 +32,13 @@ impl Planner {
     }
 
     /// Closes idle breakers after all environments were planned. Returns the time of the next pass.
-    pub(super) fn wake_for_breakers(&mut self, nothing_begun: bool, now: Timestamp) -> Option<Timestamp> {
-        let idle = nothing_begun && self.state.in_flight.is_empty();
-        if idle && self.state.breakers.nothing_to_do(now) {
+    pub(super) fn wake_for_breakers(&mut self, nothing_submitted: bool, now: Timestamp) -> Option<Timestamp> {
+        let idle = nothing_submitted && self.state.in_flight.is_empty();
+        if idle && self.state.breakers.close_engine_if_idle(now) {
             self.invalidate_all();
         }
-        let at_once = std::mem::take(&mut self.replan).then_some(now);
-        [at_once, self.state.breakers.wake_at()]
+        let immediately = std::mem::take(&mut self.replan).then_some(now);
+        [immediately, self.state.breakers.wake_at()]
             .into_iter()
             .flatten()
             .min()

@@ -26,7 +26,7 @@ impl Planner {
     pub(super) fn plan_before_sync(
         &mut self,
         inputs: &Inputs<'_>,
-        mut turn: ReconcileResult,
+        mut result: ReconcileResult,
     ) -> ReconcileResult {
         self.invalidate_all();
         let on = if inputs.scanned {
@@ -37,10 +37,10 @@ impl Planner {
             WaitingOn::Specs
         };
         for (env, accepted) in inputs.specs {
-            let plan = self.waits_for(env, accepted, &on);
-            turn.plans.insert(env.clone(), Arc::new(plan));
+            let plan = self.plan_waiting(env, accepted, &on);
+            result.plans.insert(env.clone(), Arc::new(plan));
         }
-        turn
+        result
     }
 
     /// Invalidates all plans after a change of the leases or of the projects.
@@ -77,10 +77,10 @@ impl Planner {
                 until: None,
             },
         };
-        Some(accepted.map_or_else(Plan::default, |accepted| self.waits_for(env, accepted, &on)))
+        Some(accepted.map_or_else(Plan::default, |accepted| self.plan_waiting(env, accepted, &on)))
     }
 
-    fn waits_for(&self, env: &EnvName, accepted: &Accepted, on: &WaitingOn) -> Plan {
+    fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitingOn) -> Plan {
         let wait = |service: &ServiceName| Wait {
             subject: Subject::Service {
                 environment: env.clone(),
@@ -95,7 +95,7 @@ impl Planner {
                 .state
                 .environments
                 .get(env)
-                .map(|kept| kept.ports.clone())
+                .map(|history| history.ports.clone())
                 .unwrap_or_default(),
             ..Plan::default()
         }

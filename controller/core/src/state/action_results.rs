@@ -18,16 +18,16 @@ impl PlannerState {
         if let (Action::StartContainer { .. }, Cause::Restart { .. }) = (&step.action, &step.cause) {
             self.restarts.push(now);
         }
-        let flying = InFlight {
+        let call = InFlight {
             environment: env.clone(),
             verb: step.action.verb(),
             since: now,
             run_before: self.run_before(step, observed),
         };
-        self.in_flight.insert(step.subject.clone(), flying);
+        self.in_flight.insert(step.subject.clone(), call);
         if let Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } = &step.action {
-            let facts = observed.containers.get(id).and_then(|seen| seen.inspect.as_ref());
-            let started_at = facts.and_then(|facts| facts.started_at);
+            let info = observed.containers.get(id).and_then(|seen| seen.inspect.as_ref());
+            let started_at = info.and_then(|info| info.started_at);
             self.stopped_by_us.insert(id.clone(), started_at);
         }
     }
@@ -41,21 +41,21 @@ impl PlannerState {
         store: &Store,
         now: Timestamp,
     ) {
-        let flew = self.in_flight.remove(&step.subject);
-        if let Some(flew) = &flew {
+        let call = self.in_flight.remove(&step.subject);
+        if let Some(call) = &call {
             self.breakers
-                .on_result(&flew.environment, &step.subject, outcome, now);
+                .on_result(&call.environment, &step.subject, outcome, now);
         }
         match outcome {
             Ok(done) => {
-                let run_before = flew.and_then(|flew| flew.run_before);
-                self.succeeded(step, done, run_before, store, now);
+                let run_before = call.and_then(|call| call.run_before);
+                self.record_success(step, done, run_before, store, now);
             }
-            Err(error) => self.failed(step, error, deadlines, store, now),
+            Err(error) => self.record_error(step, error, deadlines, store, now),
         }
     }
 
-    fn succeeded(
+    fn record_success(
         &mut self,
         step: &Step,
         done: &Done,
@@ -64,7 +64,7 @@ impl PlannerState {
         now: Timestamp,
     ) {
         self.action_failures.remove(&step.subject);
-        if writes(&step.action) {
+        if needs_disk_space(&step.action) {
             self.disk_full = None;
         }
         if let Some(proof) = Proof::of(&step.action, done, run_before)
@@ -92,9 +92,9 @@ impl PlannerState {
                 self.store_evidence(subject, *number, evidence);
             }
             (Action::CopyFile { id, file }, Subject::Service { environment, service }) => {
-                let kept = self.environments.entry(environment.clone()).or_default();
-                let kept = kept.services.entry(service.clone()).or_default();
-                kept.copied_files = Some((id.clone(), file.digest()));
+                let history = self.environments.entry(environment.clone()).or_default();
+                let history = history.services.entry(service.clone()).or_default();
+                history.copied_files = Some((id.clone(), file.digest()));
             }
             (Action::PullImage { .. } | Action::BuildImage(_), Subject::Image { key }) => {
                 self.images.insert(key.clone(), ImageState::Present);
@@ -116,21 +116,23 @@ impl PlannerState {
         else {
             return None;
         };
-        let kept = self
+        let history = self
             .environments
             .get(environment)
-            .and_then(|kept| kept.services.get(service));
-        let failures = kept.map(|kept| kept.failures.as_slice()).unwrap_or_default();
+            .and_then(|history| history.services.get(service));
+        let failures = history
+            .map(|history| history.failures.as_slice())
+            .unwrap_or_default();
         let ended = failures
             .iter()
             .filter(|failed_run| failed_run.container == *id)
             .filter_map(|failed_run| failed_run.started_at)
             .max();
-        let facts = observed
+        let info = observed
             .containers
             .get(id)
             .and_then(|container| container.inspect.as_ref());
-        ended.max(facts.and_then(|facts| facts.started_at))
+        ended.max(info.and_then(|info| info.started_at))
     }
 
     /// Stores the newest evidence completely. Older evidence keeps only its last line, for the comparison of failures.
@@ -138,12 +140,12 @@ impl PlannerState {
         let Subject::Service { environment, service } = subject else {
             return;
         };
-        let kept = self
+        let history = self
             .environments
             .get_mut(environment)
-            .and_then(|kept| kept.services.get_mut(service));
-        let Some(kept) = kept else { return };
-        for failed_run in &mut kept.failures {
+            .and_then(|history| history.services.get_mut(service));
+        let Some(history) = history else { return };
+        for failed_run in &mut history.failures {
             if failed_run.number == number {
                 failed_run.evidence = Some(evidence.clone());
             } else if let Some(older) = &mut failed_run.evidence {
@@ -154,7 +156,7 @@ impl PlannerState {
         }
     }
 
-    fn failed(
+    fn record_error(
         &mut self,
         step: &Step,
         error: &ActionError,
@@ -170,7 +172,7 @@ impl PlannerState {
         if let Action::CollectEvidence { number, .. } = &step.action {
             let tried = self.action_failures.get(&step.subject);
             let tried = tried.filter(|failure| failure.verb == step.action.verb());
-            if leaves(error) == EffectAfterFailure::Unknown
+            if effect_after(error) == EffectAfterFailure::Unknown
                 && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES
             {
                 if tried.is_none() {
@@ -192,7 +194,9 @@ impl PlannerState {
             let key = crate::plan::image::key_of(&spec.image, &spec.build);
             if self.images.insert(key.clone(), ImageState::Missing) == Some(ImageState::Present) {
                 // It was pulled or built a moment ago: an immediate repetition would never end.
-                let error = ActionError::PullFailed("the image is missing although it was just pulled or built".to_owned());
+                let error = ActionError::PullFailed(
+                    "the image is missing although it was just pulled or built".to_owned(),
+                );
                 self.record_failure(&Subject::Image { key }, step, error, deadlines, now);
             }
             return;
@@ -224,7 +228,7 @@ impl PlannerState {
             // The next attempt begins with a create, because the image may have been loaded externally.
             self.images.remove(key);
         }
-        if leaves(error) != EffectAfterFailure::Unchanged {
+        if effect_after(error) != EffectAfterFailure::Unchanged {
             let expectation = Expectation {
                 verb: step.action.verb(),
                 proof: Proof::Relisted(store.lists_begun()),
@@ -273,8 +277,8 @@ impl PlannerState {
     }
 }
 
-fn container_of(act: &Action) -> Option<&ContainerId> {
-    match act {
+fn container_of(action: &Action) -> Option<&ContainerId> {
+    match action {
         Action::StartContainer { id }
         | Action::StopContainer { id, .. }
         | Action::UnpauseContainer { id }
@@ -295,8 +299,8 @@ fn container_of(act: &Action) -> Option<&ContainerId> {
 }
 
 /// True for actions that a full disk makes fail.
-fn writes(act: &Action) -> bool {
-    match act {
+fn needs_disk_space(action: &Action) -> bool {
+    match action {
         Action::PullImage { .. }
         | Action::BuildImage(_)
         | Action::CreateContainer { .. }
@@ -327,7 +331,7 @@ enum EffectAfterFailure {
     Unchanged,
 }
 
-fn leaves(error: &ActionError) -> EffectAfterFailure {
+fn effect_after(error: &ActionError) -> EffectAfterFailure {
     match error {
         ActionError::Unknown(_)
         | ActionError::TimedOut(_)

@@ -42,7 +42,7 @@ use crate::time::Timestamp;
 /// Maximum cooldown, regardless of the number of openings in a row.
 pub const LONGEST: Duration = Duration::from_secs(300);
 /// Number of stored transitions.
-const HISTORY: usize = 16;
+const HISTORY_LIMIT: usize = 16;
 
 /// Settings of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,15 +186,15 @@ impl Breaker {
     pub fn on_result(
         &mut self,
         subject: &Subject,
-        answer: CallOutcome<'_>,
+        outcome: CallOutcome<'_>,
         settings: BreakerSettings,
         key: &str,
         now: Timestamp,
     ) {
-        if let CallOutcome::Failure(why) = answer {
+        if let CallOutcome::Failure(why) = outcome {
             self.last_failure = Some(why.to_owned());
         }
-        match (&mut self.state, answer) {
+        match (&mut self.state, outcome) {
             (CircuitState::Closed { failures }, CallOutcome::Success) => *failures = 0,
             (CircuitState::Closed { failures }, CallOutcome::Failure(why)) => {
                 *failures += 1;
@@ -203,15 +203,16 @@ impl Breaker {
                     self.open(settings, key, now, why);
                 }
             }
-            (CircuitState::HalfOpen { probe, .. }, answer) if probe.as_ref() == Some(subject) => match answer
-            {
-                CallOutcome::Success => self.close(now, "the test call succeeded"),
-                CallOutcome::Failure(why) => {
-                    let why = format!("the test call failed: {why}");
-                    self.open(settings, key, now, why);
+            (CircuitState::HalfOpen { probe, .. }, outcome) if probe.as_ref() == Some(subject) => {
+                match outcome {
+                    CallOutcome::Success => self.close(now, "the test call succeeded"),
+                    CallOutcome::Failure(why) => {
+                        let why = format!("the test call failed: {why}");
+                        self.open(settings, key, now, why);
+                    }
+                    CallOutcome::Ignored => *probe = None,
                 }
-                CallOutcome::Ignored => *probe = None,
-            },
+            }
             // Calls from before the opening neither end the cooldown nor decide as the test call.
             (CircuitState::Open { .. } | CircuitState::HalfOpen { .. }, _)
             | (CircuitState::Closed { .. }, CallOutcome::Ignored) => {}
@@ -296,7 +297,7 @@ impl Breaker {
 
     fn record(&mut self, at: Timestamp, to: &'static str, why: String) {
         self.history.push(Transition { at, to, why });
-        let surplus = self.history.len().saturating_sub(HISTORY);
+        let surplus = self.history.len().saturating_sub(HISTORY_LIMIT);
         self.history.drain(..surplus);
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! The engine's breaker counts the failures of all calls; the breaker of an environment counts those of its own calls.
 //! Failures of a single resource count as successes, because the engine answered. Timeouts, unknown outcomes and errors of
-//! Argus itself count as nothing. [`PINGS`] unanswered pings in a row open the engine's breaker immediately.
+//! Argus itself count as nothing. [`MAX_FAILED_PINGS`] unanswered pings in a row open the engine's breaker immediately.
 //!
 //! # Recovery
 //!
@@ -23,13 +23,13 @@ use crate::state::breaker::{Breaker, BreakerSettings, CallOutcome, CircuitState}
 use crate::time::Timestamp;
 
 /// Unanswered pings in a row that open the engine's breaker immediately.
-pub const PINGS: u32 = 3;
+pub const MAX_FAILED_PINGS: u32 = 3;
 /// Failed reconnects after which Argus reports that the engine does not return. Argus continues to retry.
-pub const TRIES: u32 = 10;
+pub const MAX_RECONNECTS: u32 = 10;
 /// Maximum time for which the first environment runs alone after an outage.
-const ALONE: Duration = Duration::from_secs(5);
+const RAMP_UP_LIMIT: Duration = Duration::from_secs(5);
 /// Jitter key of the engine's cooldowns.
-const ENGINE: &str = "engine";
+const ENGINE_KEY: &str = "engine";
 
 /// All breakers on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -91,12 +91,12 @@ impl BreakerRegistry {
     /// Wait reason if a breaker or the ramp-up blocks the actions of this environment.
     pub fn blocked_by(&self, env: &EnvName, now: Timestamp) -> Option<WaitingOn> {
         if !self.engine.allows_call(self.complete_list) {
-            return Some(circuit(&self.engine, true));
+            return Some(breaker_wait(&self.engine, true));
         }
         if let Some(breaker) = self.of(env)
             && !breaker.allows_call(self.complete_list)
         {
-            return Some(circuit(breaker, false));
+            return Some(breaker_wait(breaker, false));
         }
         let ramp = self.ramp.as_ref()?;
         (ramp.first != *env && ramp.until > now).then(|| WaitingOn::RampUp {
@@ -108,10 +108,10 @@ impl BreakerRegistry {
     /// Wait reason of all actions but one, if a breaker allows exactly one call of this environment.
     pub fn half_open_limit(&self, env: &EnvName) -> Option<WaitingOn> {
         if !self.engine.is_closed() {
-            return Some(circuit(&self.engine, true));
+            return Some(breaker_wait(&self.engine, true));
         }
         let breaker = self.of(env).filter(|breaker| !breaker.is_closed())?;
-        Some(circuit(breaker, false))
+        Some(breaker_wait(breaker, false))
     }
 
     /// Failed attempts to reach the engine since its last answer.
@@ -119,9 +119,9 @@ impl BreakerRegistry {
         self.reconnect_attempts
     }
 
-    /// Same number as [`Self::reconnect_attempts`], from [`TRIES`] on.
+    /// Same number as [`Self::reconnect_attempts`], from [`MAX_RECONNECTS`] on.
     pub fn failed_reconnects(&self) -> Option<u32> {
-        (self.reconnect_attempts >= TRIES).then_some(self.reconnect_attempts)
+        (self.reconnect_attempts >= MAX_RECONNECTS).then_some(self.reconnect_attempts)
     }
 
     /// Time at which a cooldown or the ramp-up ends.
@@ -163,7 +163,7 @@ impl BreakerRegistry {
         let complete = std::mem::replace(&mut self.complete_list, store.last_complete());
         self.list_started = store.lists_begun();
         self.reconnect_attempts = store.retry().map_or(0, |away| away.attempts);
-        if complete != self.complete_list && self.is_tried() {
+        if complete != self.complete_list && self.is_half_open() {
             self.version += 1;
         }
         if self.ramp.as_ref().is_some_and(|ramp| ramp.until <= now) {
@@ -171,7 +171,7 @@ impl BreakerRegistry {
             self.version += 1;
         }
         if let Some(away) = store.retry() {
-            if away.attempts >= PINGS {
+            if away.attempts >= MAX_FAILED_PINGS {
                 self.away = true;
                 let until = away.next.unwrap_or(now);
                 let why = format!("no answer to {} pings in a row: {}", away.attempts, away.reason);
@@ -180,21 +180,21 @@ impl BreakerRegistry {
             }
             return false;
         }
-        let mut wanted = false;
+        let mut relist = false;
         if std::mem::take(&mut self.away) {
-            wanted |= self
+            relist |= self
                 .engine
                 .reset(self.list_started, now, "the engine answers again");
         }
-        wanted |= self.engine.tick(self.list_started, now);
+        relist |= self.engine.tick(self.list_started, now);
         for breaker in self.environments.values_mut() {
-            wanted |= breaker.tick(self.list_started, now);
+            relist |= breaker.tick(self.list_started, now);
         }
-        self.version += u64::from(wanted);
-        wanted
+        self.version += u64::from(relist);
+        relist
     }
 
-    fn is_tried(&self) -> bool {
+    fn is_half_open(&self) -> bool {
         let half_open = |breaker: &Breaker| matches!(breaker.state(), CircuitState::HalfOpen { .. });
         half_open(&self.engine) || self.environments.values().any(half_open)
     }
@@ -219,9 +219,9 @@ impl BreakerRegistry {
         let was_closed = self.engine.is_closed();
         let all_closed = was_closed && self.of(env).is_none_or(Breaker::is_closed);
         self.engine
-            .on_result(subject, answer, self.engine_settings, ENGINE, now);
+            .on_result(subject, answer, self.engine_settings, ENGINE_KEY, now);
         if !was_closed && self.engine.is_closed() {
-            let (first, until) = (env.clone(), now + ALONE);
+            let (first, until) = (env.clone(), now + RAMP_UP_LIMIT);
             self.ramp = Some(RampUp { first, until });
         }
         let settings = self.settings.get(env).copied();
@@ -243,7 +243,7 @@ impl BreakerRegistry {
             return false;
         }
         let complete = self.complete_list;
-        let rested = self
+        let closed = self
             .environments
             .get_mut(env)
             .is_some_and(|breaker| breaker.close_if_idle(complete, now));
@@ -251,29 +251,29 @@ impl BreakerRegistry {
         if first {
             self.ramp = None;
         }
-        self.version += u64::from(rested || first);
-        rested || first
+        self.version += u64::from(closed || first);
+        closed || first
     }
 
     /// Closes the engine's half-open breaker if no environment has a test call for it. Returns true if it closed.
-    pub(crate) fn nothing_to_do(&mut self, now: Timestamp) -> bool {
-        let rested = self.engine.close_if_idle(self.complete_list, now);
-        self.version += u64::from(rested);
-        rested
+    pub(crate) fn close_engine_if_idle(&mut self, now: Timestamp) -> bool {
+        let closed = self.engine.close_if_idle(self.complete_list, now);
+        self.version += u64::from(closed);
+        closed
     }
 
     /// Resets the breaker of one environment, or all breakers. Returns true if a relist is needed.
     pub(crate) fn reset(&mut self, env: Option<&EnvName>, now: Timestamp) -> bool {
         const WHY: &str = "reset requested";
         let mut changed = false;
-        let begun = self.list_started;
+        let list_started = self.list_started;
         for (name, breaker) in &mut self.environments {
             if env.is_none_or(|env| env == name) {
-                changed |= breaker.reset(begun, now, WHY);
+                changed |= breaker.reset(list_started, now, WHY);
             }
         }
         if env.is_none() && !self.away {
-            changed |= self.engine.reset(begun, now, WHY);
+            changed |= self.engine.reset(list_started, now, WHY);
         }
         self.version += u64::from(changed);
         changed
@@ -319,7 +319,7 @@ fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
     }
 }
 
-fn circuit(breaker: &Breaker, engine: bool) -> WaitingOn {
+fn breaker_wait(breaker: &Breaker, engine: bool) -> WaitingOn {
     WaitingOn::Breaker {
         engine,
         until: match breaker.state() {

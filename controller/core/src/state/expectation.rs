@@ -63,8 +63,8 @@ pub enum Proof {
 
 impl Proof {
     /// Proof of the effect of `action`; `None` if its effect is not observable. For `run_before` see [`super::InFlight`].
-    pub fn of(act: &Action, done: &Done, run_before: Option<Timestamp>) -> Option<Self> {
-        match act {
+    pub fn of(action: &Action, done: &Done, run_before: Option<Timestamp>) -> Option<Self> {
+        match action {
             Action::CreateContainer { .. } => match done {
                 Done::Container(id) => Some(Self::Present(id.clone())),
                 Done::Ok | Done::Network(_) | Done::Evidence(_) => None,
@@ -103,7 +103,7 @@ impl Proof {
             Self::Present(id) => store.container(id).is_some(),
             // A late report of an earlier run proves nothing, whether it runs or not.
             Self::Started { id, before } => store.container(id).is_none_or(|c| match &c.inspect {
-                Some(facts) => facts.started_at > *before,
+                Some(info) => info.started_at > *before,
                 None => is_up(c.state),
             }),
             Self::Stopped(id) => store.container(id).is_none_or(|c| !is_up(c.state)),

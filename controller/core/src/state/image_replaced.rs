@@ -5,17 +5,17 @@ use crate::state::observe::RunObserver;
 use crate::state::{ServiceHistory, restart};
 
 /// Marks the last failure of a given-up service if its image was replaced.
-pub(super) fn record(kept: &mut ServiceHistory, container: &Container, seen: &RunObserver<'_>) {
-    if !seen.observed.retagged.contains(&container.id) {
+pub(super) fn record(history: &mut ServiceHistory, container: &Container, observer: &RunObserver<'_>) {
+    if !observer.observed.retagged.contains(&container.id) {
         return;
     }
     let is_final = restart::is_final(
-        seen.restart,
-        &kept.failures,
-        seen.context.outages,
-        &kept.health_transitions,
+        observer.restart,
+        &history.failures,
+        observer.context.outages,
+        &history.health_transitions,
     );
-    if let Some(last) = kept.failures.last_mut()
+    if let Some(last) = history.failures.last_mut()
         && is_final
         && last.container == container.id
         && !last.followed_by_run
@@ -25,9 +25,9 @@ pub(super) fn record(kept: &mut ServiceHistory, container: &Container, seen: &Ru
 }
 
 /// Forgets the failures of the replaced image when the new image fails.
-pub(super) fn clear(kept: &mut ServiceHistory) {
-    if kept.failures.last().is_some_and(|last| last.image_replaced) {
-        kept.failures.clear();
-        kept.health_transitions.clear();
+pub(super) fn clear(history: &mut ServiceHistory) {
+    if history.failures.last().is_some_and(|last| last.image_replaced) {
+        history.failures.clear();
+        history.health_transitions.clear();
     }
 }

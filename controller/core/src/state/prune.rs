@@ -29,8 +29,8 @@ impl PlannerState {
         });
         self.images
             .retain(|key, known| *known == ImageState::Present || !images.contains(key));
-        if let Some(memory) = self.environments.get_mut(env) {
-            for service in memory.services.values_mut() {
+        if let Some(history) = self.environments.get_mut(env) {
+            for service in history.services.values_mut() {
                 // An unhealthy run that continues has not ended: it fails again and is handled again.
                 let last = service
                     .failures
@@ -49,9 +49,9 @@ impl PlannerState {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
         self.restarts.retain(|at| *at + restart_rate_limit::WINDOW > now);
-        let flying = !self.in_flight.is_empty();
+        let is_in_flight = !self.in_flight.is_empty();
         self.stopped_by_us
-            .retain(|id, _| flying || store.container(id).is_some());
+            .retain(|id, _| is_in_flight || store.container(id).is_some());
         self.reattached.retain(|id, _| store.container(id).is_some());
         let wanted = |env: &EnvName| specs.contains_key(env) || store.of(env).is_some();
         let known = self.environments.len();
@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn an_image_that_nobody_wants_is_forgotten() {
-        let mut memory = PlannerState::default();
-        memory.images.insert("web:1".to_owned(), ImageState::Present);
-        memory.prune_images(&BTreeMap::new());
-        assert!(memory.images.is_empty());
+        let mut history = PlannerState::default();
+        history.images.insert("web:1".to_owned(), ImageState::Present);
+        history.prune_images(&BTreeMap::new());
+        assert!(history.images.is_empty());
     }
 }

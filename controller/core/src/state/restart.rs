@@ -42,12 +42,12 @@ pub fn decide(
     policy: &RestartPolicy,
     failures: &[FailedRun],
     outages: &[Outage],
-    flips: &[Timestamp],
+    health_transitions: &[Timestamp],
 ) -> RestartDecision {
     let Some(last) = failures.last() else {
         return RestartDecision::EngineRestart;
     };
-    if engine_caused(last, outages) {
+    if is_caused_by_engine(last, outages) {
         return RestartDecision::EngineRestart;
     }
     if diagnose::kind(last) == diagnose::FailureKind::NotRunnable {
@@ -57,29 +57,30 @@ pub fn decide(
         return RestartDecision::Stay;
     }
     // Failures caused by the engine, and failures with a recovery, are not repetitions.
-    let own =
-        |failed_run: &&FailedRun| failed_run.recovered_at.is_none() && !engine_caused(failed_run, outages);
+    let own = |failed_run: &&FailedRun| {
+        failed_run.recovered_at.is_none() && !is_caused_by_engine(failed_run, outages)
+    };
     let repetitions = diagnose::repetitions(failures.iter().filter(own));
     if repetitions >= diagnose::HALT_AFTER {
         return RestartDecision::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
     let since = last.at - policy.window;
     // A run that was healthy for long enough forgives everything before it.
-    let forgiven = failures
+    let reset_at = failures
         .iter()
-        .rposition(|failed_run| was_well_for(failed_run) >= policy.reset_after)
+        .rposition(|failed_run| healthy_duration(failed_run) >= policy.reset_after)
         .unwrap_or(0);
     // With a health check, time alone forgives nothing: a probe may need longer than the window to fail.
-    let asked_since = failures
+    let health_checked_since = failures
         .iter()
         .rposition(|failed_run| failed_run.healthy_for.is_none())
         .unwrap_or(0);
     let counted = failures
         .iter()
         .enumerate()
-        .skip(forgiven)
-        .filter(|(at, failed_run)| *at >= asked_since || failed_run.at >= since)
-        .filter(|(_, failed_run)| !engine_caused(failed_run, outages))
+        .skip(reset_at)
+        .filter(|(at, failed_run)| *at >= health_checked_since || failed_run.at >= since)
+        .filter(|(_, failed_run)| !is_caused_by_engine(failed_run, outages))
         .count();
     let attempt = u32::try_from(counted).unwrap_or(u32::MAX);
     if attempt > policy.max_restarts {
@@ -89,7 +90,8 @@ pub fn decide(
         };
     }
     // Flapping makes the delay longer.
-    let damped = attempt.saturating_add(u32::try_from(flapping(flips, last.seen())).unwrap_or(u32::MAX));
+    let damped =
+        attempt.saturating_add(u32::try_from(flapping(health_transitions, last.seen())).unwrap_or(u32::MAX));
     let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, damped);
     RestartDecision::At(last.seen() + delay, attempt)
 }
@@ -99,33 +101,33 @@ pub fn is_final(
     policy: &RestartPolicy,
     failures: &[FailedRun],
     outages: &[Outage],
-    flips: &[Timestamp],
+    health_transitions: &[Timestamp],
 ) -> bool {
-    match decide(policy, failures, outages, flips) {
+    match decide(policy, failures, outages, health_transitions) {
         RestartDecision::GaveUp(_) | RestartDecision::Halted(_) | RestartDecision::NotRunnable(_) => true,
         RestartDecision::At(..) | RestartDecision::EngineRestart | RestartDecision::Stay => false,
     }
 }
 
 /// Duration for which the run was healthy, or ran at all if it has no health check.
-fn was_well_for(failed_run: &FailedRun) -> Duration {
+fn healthy_duration(failed_run: &FailedRun) -> Duration {
     failed_run.healthy_for.unwrap_or_else(|| failed_run.ran_for())
 }
 
 /// Number of health transitions within ten minutes beyond the allowed number.
-pub fn flapping(flips: &[Timestamp], now: Timestamp) -> usize {
+pub fn flapping(health_transitions: &[Timestamp], now: Timestamp) -> usize {
     let since = now - FLAP_WINDOW;
-    let recent = flips.iter().filter(|at| **at >= since).count();
+    let recent = health_transitions.iter().filter(|at| **at >= since).count();
     recent.saturating_sub(HEALTH_TRANSITIONS_ALLOWED)
 }
 
 /// True for a failure close to an outage: the engine caused it.
-pub fn engine_caused(failed_run: &FailedRun, outages: &[Outage]) -> bool {
-    around_an_outage(failed_run.at, outages)
+pub fn is_caused_by_engine(failed_run: &FailedRun, outages: &[Outage]) -> bool {
+    is_near_outage(failed_run.at, outages)
 }
 
 /// True for a time during an outage or close to it.
-pub fn around_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
+pub fn is_near_outage(at: Timestamp, outages: &[Outage]) -> bool {
     outages.iter().any(|outage| {
         let ended = outage.until.is_some_and(|until| at > until + AFTER_OUTAGE);
         at >= outage.from - BEFORE_OUTAGE && !ended
@@ -133,7 +135,7 @@ pub fn around_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
 }
 
 /// True for a time during an outage, or shortly before it while the engine was possibly hanging already.
-pub fn into_an_outage(at: Timestamp, outages: &[Outage]) -> bool {
+pub fn is_during_outage(at: Timestamp, outages: &[Outage]) -> bool {
     outages
         .iter()
         .any(|outage| at >= outage.from - BEFORE_OUTAGE && outage.until.is_none_or(|until| at < until))
@@ -256,10 +258,10 @@ mod tests {
     #[test]
     fn unrunnable_command_is_not_retried() {
         for code in [126, 127] {
-            let mut dead = failures(&[1_000]);
-            dead[0].exit_code = code;
+            let mut failed_runs = failures(&[1_000]);
+            failed_runs[0].exit_code = code;
             assert_eq!(
-                decide(&policy(), &dead, &[], &[]),
+                decide(&policy(), &failed_runs, &[], &[]),
                 RestartDecision::NotRunnable(code)
             );
         }
@@ -267,28 +269,42 @@ mod tests {
 
     #[test]
     fn the_same_failure_three_times_in_a_row_halts_before_the_budget_is_spent() {
-        let mut dead = failures(&[1_000, 5_000, 11_000]);
-        for failed_run in &mut dead {
+        let mut failed_runs = failures(&[1_000, 5_000, 11_000]);
+        for failed_run in &mut failed_runs {
             failed_run.evidence = Some(crate::outcome::Evidence {
                 stderr: vec!["no such table".to_owned()],
                 ..crate::outcome::Evidence::default()
             });
         }
         assert!(matches!(
-            decide(&policy(), &dead[..2], &[], &[]),
+            decide(&policy(), &failed_runs[..2], &[], &[]),
             RestartDecision::At(_, 2)
         ));
-        assert_eq!(decide(&policy(), &dead, &[], &[]), RestartDecision::Halted(3));
+        assert_eq!(
+            decide(&policy(), &failed_runs, &[], &[]),
+            RestartDecision::Halted(3)
+        );
     }
 
     #[test]
     fn what_flaps_is_restarted_later_each_time() {
-        let flips: Vec<_> = (0..5).map(|n| Timestamp(n * 1_000)).collect();
-        let check = |flips: &[Timestamp]| decide(&policy(), &failures(&[10_000]), &[], flips);
-        assert_eq!(check(&flips[..3]), RestartDecision::At(Timestamp(12_000), 1));
-        assert_eq!(check(&flips[..4]), RestartDecision::At(Timestamp(14_000), 1));
-        assert_eq!(check(&flips), RestartDecision::At(Timestamp(18_000), 1));
-        let long_ago = decide(&policy(), &failures(&[1_000_000]), &[], &flips);
+        let health_transitions: Vec<_> = (0..5).map(|n| Timestamp(n * 1_000)).collect();
+        let check = |health_transitions: &[Timestamp]| {
+            decide(&policy(), &failures(&[10_000]), &[], health_transitions)
+        };
+        assert_eq!(
+            check(&health_transitions[..3]),
+            RestartDecision::At(Timestamp(12_000), 1)
+        );
+        assert_eq!(
+            check(&health_transitions[..4]),
+            RestartDecision::At(Timestamp(14_000), 1)
+        );
+        assert_eq!(
+            check(&health_transitions),
+            RestartDecision::At(Timestamp(18_000), 1)
+        );
+        let long_ago = decide(&policy(), &failures(&[1_000_000]), &[], &health_transitions);
         assert_eq!(long_ago, RestartDecision::At(Timestamp(1_002_000), 1));
     }
 }

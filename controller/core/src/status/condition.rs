@@ -23,14 +23,14 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
     ];
     conditions
         .into_iter()
-        .map(|(kind, state)| dated(input, kind, state))
+        .map(|(kind, state)| with_transition_time(input, kind, state))
         .collect()
 }
 
 /// Truth of a condition, its reason as an identifier, and its message.
 pub(super) type State = (Truth, &'static str, String);
 
-fn dated(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
+fn with_transition_time(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
     let previous = input
         .previous
         .and_then(|previous| previous.conditions.iter().find(|old| old.kind == kind));
@@ -76,7 +76,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
     });
     let more = match refusals.len() {
         0 | 1 => String::new(),
-        all => format!(" (and {} more)", all - 1),
+        count => format!(" (and {} more)", count - 1),
     };
     let keeps = if input.accepted.is_some() {
         "; the last good revision keeps running"
@@ -129,19 +129,19 @@ fn engine_reachable(input: &StatusInput<'_>) -> State {
 }
 
 fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
-    let acting = input.plan.is_some_and(|plan| {
-        let moves = |on: &WaitingOn| !is_final(on) && !is_blind(on);
-        !plan.steps.is_empty() || plan.waits.iter().any(|wait| moves(&wait.on))
+    let is_acting = input.plan.is_some_and(|plan| {
+        let can_proceed = |on: &WaitingOn| !is_final(on) && !blocks_everything(on);
+        !plan.steps.is_empty() || plan.waits.iter().any(|wait| can_proceed(&wait.on))
     });
     match phase {
         Phase::Ready => (Truth::False, "Settled", "nothing is left to do".to_owned()),
-        Phase::Terminating => (Truth::True, "Terminating", removal(services)),
+        Phase::Terminating => (Truth::True, "Terminating", removal_message(services)),
         Phase::Held => (Truth::False, "Held", "it is on hold".to_owned()),
-        Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed if acting => {
-            (Truth::True, "Converging", waits(input, services))
+        Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed if is_acting => {
+            (Truth::True, "Converging", wait_messages(input, services))
         }
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
-            (Truth::False, "Waiting", waits(input, services))
+            (Truth::False, "Waiting", wait_messages(input, services))
         }
     }
 }
@@ -149,26 +149,26 @@ fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]
 fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
     match phase {
         Phase::Ready => all_ready(services),
-        Phase::Terminating => (Truth::False, "Terminating", removal(services)),
+        Phase::Terminating => (Truth::False, "Terminating", removal_message(services)),
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
             "SpecRejected",
             "a valid version of its file, which was never accepted".to_owned(),
         ),
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed | Phase::Held => {
-            (Truth::False, "NotReady", waits(input, services))
+            (Truth::False, "NotReady", wait_messages(input, services))
         }
     }
 }
 
 /// Number of ready services, and the names of optional services that are not ready.
 fn all_ready(services: &[ServiceStatus]) -> State {
-    let (good, extra): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
-    let counted = format!("{} of {} services are ready", good.len(), services.len());
-    if extra.is_empty() {
+    let (ready_rows, others): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
+    let counted = format!("{} of {} services are ready", ready_rows.len(), services.len());
+    if others.is_empty() {
         (Truth::True, "AllReady", counted)
     } else {
-        let names = names(extra.into_iter());
+        let names = names(others.into_iter());
         (
             Truth::True,
             "RequiredReady",
@@ -181,15 +181,11 @@ fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -
     let unhealthy = || names(services.iter().filter(|row| !phase::is_good(row)));
     match phase {
         Phase::Failed => (Truth::True, "Failed", format!("gave up: {}", unhealthy())),
-        Phase::Degraded => (
-            Truth::True,
-            "NotAllReady",
-            format!("not ready: {}", unhealthy()),
-        ),
+        Phase::Degraded => (Truth::True, "NotAllReady", format!("not ready: {}", unhealthy())),
         Phase::Pending | Phase::Progressing | Phase::Ready | Phase::Held | Phase::Terminating => {
             let mut lost = services
                 .iter()
-                .filter(|row| phase::is_warned_of(input, row))
+                .filter(|row| phase::is_given_up_with_warning(input, row))
                 .peekable();
             if lost.peek().is_none() {
                 (Truth::False, "AsExpected", "no service has given up".to_owned())
@@ -221,25 +217,25 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
         return (Truth::True, "ModeSafe", message);
     }
     if input.rejected.is_some() {
-        return (
-            Truth::True,
-            "SpecRejected",
-            "the file must be fixed".to_owned(),
-        );
+        return (Truth::True, "SpecRejected", "the file must be fixed".to_owned());
     }
     let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     if let Some(wait) = plan.iter().find(|wait| needs_a_person(&wait.on)) {
-        let told = words(&wait.on);
+        let status = words(&wait.on);
         return (
             Truth::True,
             "InterventionNeeded",
-            format!("{}: {}", wait.subject, told.message),
+            format!("{}: {}", wait.subject, status.message),
         );
     }
     if let Some(row) = services.iter().find(|row| row.state == ServiceState::Failed) {
         return (Truth::True, "ServiceFailed", format!("`{}` failed", row.name));
     }
-    (Truth::False, "NotBlocked", "no manual action is required".to_owned())
+    (
+        Truth::False,
+        "NotBlocked",
+        "no manual action is required".to_owned(),
+    )
 }
 
 fn needs_a_person(on: &WaitingOn) -> bool {
@@ -255,7 +251,7 @@ fn needs_a_person(on: &WaitingOn) -> bool {
 }
 
 /// True for waits that stop every action on the environment.
-pub(super) fn is_blind(on: &WaitingOn) -> bool {
+pub(super) fn blocks_everything(on: &WaitingOn) -> bool {
     matches!(
         on,
         WaitingOn::Engine { .. }
@@ -281,7 +277,7 @@ fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
     }
 }
 
-fn removal(services: &[ServiceStatus]) -> String {
+fn removal_message(services: &[ServiceStatus]) -> String {
     if services.is_empty() {
         "its network and volumes are being removed".to_owned()
     } else {
@@ -290,9 +286,9 @@ fn removal(services: &[ServiceStatus]) -> String {
 }
 
 /// Wait messages by service; never empty.
-fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
-    const MOST: usize = 3;
-    let told: Vec<String> = services
+fn wait_messages(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
+    const MAX_SHOWN: usize = 3;
+    let status: Vec<String> = services
         .iter()
         .filter_map(|row| {
             row.waiting_on
@@ -300,9 +296,9 @@ fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
                 .map(|on| format!("`{}`: {}", row.name, on.message))
         })
         .collect();
-    if !told.is_empty() {
-        let more = told.len().saturating_sub(MOST);
-        let shown = told[..told.len().min(MOST)].join("; ");
+    if !status.is_empty() {
+        let more = status.len().saturating_sub(MAX_SHOWN);
+        let shown = status[..status.len().min(MAX_SHOWN)].join("; ");
         return if more > 0 {
             format!("{shown}; and {more} more")
         } else {

@@ -5,7 +5,7 @@ use argus_crds::status::{Connectivity, Truth};
 
 use super::StatusInput;
 use super::condition::State;
-use super::error::Place;
+use super::error::Location;
 use super::wait::one_line;
 use crate::connectivity::{self, ConnectivityCheck, Topology, targets};
 use crate::desired::Desired;
@@ -27,22 +27,22 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         let run = look.key.runs.iter().find(|(name, _)| name.as_str() == service);
         run.map(|(_, (id, _))| id.as_str())
     };
-    let place = |error: StructuredError| {
+    let location = |error: StructuredError| {
         let service = error.service.clone();
-        let place = Place {
+        let location = Location {
             service: service.as_deref(),
             container: service.as_deref().and_then(container),
-            ..Place::environment(input)
+            ..Location::environment(input)
         };
         let error = match look.again {
             Some(pause) => error.retry_after_span(pause),
             None => error,
         };
-        place.finish(error, look.at)
+        location.finish(error, look.at)
     };
-    connectivity::errors(look, &scene(input, desired))
+    connectivity::errors(look, &topology(input, desired))
         .into_iter()
-        .map(place)
+        .map(location)
         .collect()
 }
 
@@ -74,18 +74,18 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
         let message = format!("something changed since the last check ({})", look.at);
         return (Truth::Unknown, "Outdated", message);
     }
-    let broken: Vec<_> = look
+    let broken_links: Vec<_> = look
         .links
         .iter()
         .filter(|found| found.error().is_some())
         .collect();
-    if let Some(first) = broken.first() {
+    if let Some(first) = broken_links.first() {
         let port = first
             .target
             .port
             .map(|port| format!(":{port}"))
             .unwrap_or_default();
-        let more = match broken.len() {
+        let more = match broken_links.len() {
             1 => String::new(),
             all => format!(" (and {} more)", all - 1),
         };
@@ -114,7 +114,7 @@ fn look<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
     input.links.checks.get(input.env)
 }
 
-fn scene<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
+fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
     Topology {
         desired,
         observed: input.observed,

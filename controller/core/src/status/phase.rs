@@ -8,15 +8,15 @@ use crate::plan::{Plan, Subject, WaitingOn};
 use super::{StatusInput, desired};
 
 /// Phase from the states of the services and from the plan.
-pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
+pub(super) fn phase_of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     let Some(accepted) = input.accepted else {
-        return without_desire(input);
+        return undesired_phase(input);
     };
     if accepted.desired.hold || input.requests.environment_hold(input.env, input.now).is_some() {
         return Phase::Held;
     }
-    if let Some(lost) = lost(input, services) {
-        return lost;
+    if let Some(lost_phase) = lost_phase(input, services) {
+        return lost_phase;
     }
     let was_ready = input.state.last_good.as_ref() == Some(&accepted.desired.revision);
     if is_ready(input, services) {
@@ -33,13 +33,13 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
             Phase::Pending
         };
     }
-    if is_anothers(input) {
+    if is_owned_by_other(input) {
         return Phase::Pending;
     }
     if was_ready || is_stuck(input) {
         return Phase::Degraded;
     }
-    if begun(input) {
+    if has_started(input) {
         Phase::Progressing
     } else {
         Phase::Pending
@@ -47,7 +47,7 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
 }
 
 /// Phase of an environment that is not desired: `Failed` if its file was rejected before anything ran.
-fn without_desire(input: &StatusInput<'_>) -> Phase {
+fn undesired_phase(input: &StatusInput<'_>) -> Phase {
     let nothing_there = *input.observed == crate::observed::Observed::default();
     if input.rejected.is_some() && nothing_there {
         Phase::Failed
@@ -57,7 +57,7 @@ fn without_desire(input: &StatusInput<'_>) -> Phase {
 }
 
 /// Phase caused by given-up services.
-fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
+fn lost_phase(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
     let criticality = |row: &ServiceStatus| desired(input, row).map(|service| service.criticality);
     let worst = services
         .iter()
@@ -74,13 +74,13 @@ fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
 /// True if every required service is ready at the desired hash, and nothing required has an action or a wait.
 pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
     let Some(plan) = input.plan else { return false };
-    let is_extra = |row| desired(input, row).is_some_and(|service| !plan.is_required(service));
-    let current = input
+    let is_optional = |row| desired(input, row).is_some_and(|service| !plan.is_required(service));
+    let is_current = input
         .accepted
         .is_some_and(|accepted| plan.revision.as_ref() == Some(&accepted.desired.revision));
-    current
+    is_current
         && unfinished(input, plan).next().is_none()
-        && services.iter().all(|row| is_good(row) || is_extra(row))
+        && services.iter().all(|row| is_good(row) || is_optional(row))
 }
 
 /// True if the service reached its goal.
@@ -89,7 +89,7 @@ pub(super) fn is_good(row: &ServiceStatus) -> bool {
 }
 
 /// True if the service is given up and its criticality only causes a warning.
-pub(super) fn is_warned_of(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
+pub(super) fn is_given_up_with_warning(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
     let (Some(plan), Some(service)) = (input.plan, desired(input, row)) else {
         return false;
     };
@@ -103,7 +103,7 @@ pub(super) fn unfinished<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl It
 }
 
 /// True if another controller owns the whole environment.
-fn is_anothers(input: &StatusInput<'_>) -> bool {
+fn is_owned_by_other(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     let leased = |on: &WaitingOn| matches!(on, WaitingOn::Leased { .. });
     plan.steps.is_empty() && !plan.waits.is_empty() && plan.waits.iter().all(|wait| leased(&wait.on))
@@ -112,19 +112,19 @@ fn is_anothers(input: &StatusInput<'_>) -> bool {
 /// True if a required subject needs a person, although no service is lost. A lost one means `Failed`.
 fn is_stuck(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let counts: Vec<_> = unfinished(input, plan).collect();
+    let required: Vec<_> = unfinished(input, plan).collect();
     plan.waits
         .iter()
-        .any(|wait| super::condition::is_final(&wait.on) && counts.contains(&&wait.subject))
+        .any(|wait| super::condition::is_final(&wait.on) && required.contains(&&wait.subject))
 }
 
 /// True if an object of the environment exists, or an action or a wait is in progress.
-fn begun(input: &StatusInput<'_>) -> bool {
+fn has_started(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     !plan.steps.is_empty()
         || !input.observed.containers.is_empty()
         || plan
             .waits
             .iter()
-            .any(|wait| !super::condition::is_blind(&wait.on))
+            .any(|wait| !super::condition::blocks_everything(&wait.on))
 }

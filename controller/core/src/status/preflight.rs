@@ -5,7 +5,7 @@ use argus_crds::status::PreflightReport;
 use serde_json::json;
 
 use super::StatusInput;
-use super::error::Place;
+use super::error::Location;
 use super::wait::one_line;
 use crate::plan::WaitingOn;
 use crate::preflight::{Observation, disk_details};
@@ -38,7 +38,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let Some((check, code, why, until)) = first else {
         return Vec::new();
     };
-    let verdict =
+    let check_status =
         report(input).and_then(|report| report.checks.into_iter().find(|found| found.name == *check));
     let mut error = StructuredError::new(code, one_line(why))
         .stage("preflight")
@@ -50,7 +50,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             .outcome([why.clone()]),
         );
     error = error.details(json!({ "check": check }));
-    if let Some(details) = verdict.and_then(|verdict| verdict.details) {
+    if let Some(details) = check_status.and_then(|check_status| check_status.details) {
         error = error.details(details);
     }
     if code == Code::PrereqMissing {
@@ -59,7 +59,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     if until.is_some() {
         error = error.retry_after(crate::preflight::snapshot::AGAIN.as_secs());
     }
-    vec![Place::environment(input).finish(error, input.now)]
+    vec![Location::environment(input).finish(error, input.now)]
 }
 
 /// Adds the known disk usage to the error of a full disk.

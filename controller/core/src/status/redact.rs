@@ -103,11 +103,11 @@ mod tests {
         let arguments = json!({ "image": "registry/wolpertinger:1", "ports": ["wolpertinger", 1] });
         let call = Call::new("pull-image", arguments.as_object().cloned().unwrap())
             .outcome(["no `registry/wolpertinger:1` here".to_owned()]);
-        let told = error(
+        let redacted_error = error(
             &secrets,
             StructuredError::new(Code::ImageNotFound, "x").with_call(call),
         );
-        let text = serde_json::to_string(&told).unwrap();
+        let text = serde_json::to_string(&redacted_error).unwrap();
         assert!(!text.contains("wolpertinger"), "{text}");
         assert_eq!(text.matches("[redacted]").count(), 3, "{text}");
     }

@@ -1,6 +1,6 @@
 //! Wait reasons as identifiers for programs and as messages for people.
 
-use argus_crds::status::WaitingOn as Told;
+use argus_crds::status::WaitingOn as WaitStatus;
 
 use crate::desired::Condition;
 use crate::outcome::PortOwner;
@@ -9,8 +9,8 @@ use crate::plan::{LeaseHolder, WaitingOn, restart_rate_limit};
 use super::error::code_of_wait;
 
 /// Status form of a wait reason.
-pub fn words(on: &WaitingOn) -> Told {
-    Told {
+pub fn words(on: &WaitingOn) -> WaitStatus {
+    WaitStatus {
         reason: reason(on).to_owned(),
         message: message(on),
         service: if let WaitingOn::Dependency { service, .. } = on {
@@ -71,12 +71,15 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
         WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
         WaitingOn::Breaker { engine, until, why } => {
-            let whose = if *engine { "the engine" } else { "this environment" };
+            let owner = if *engine { "the engine" } else { "this environment" };
             match until {
-                Some(_) => format!("the circuit breaker of {whose} is open, last failure: {}", one_line(why)),
-                None => format!("the test call of the half-open circuit breaker of {whose}"),
+                Some(_) => format!(
+                    "the circuit breaker of {owner} is open, last failure: {}",
+                    one_line(why)
+                ),
+                None => format!("the test call of the half-open circuit breaker of {owner}"),
             }
-            }
+        }
         WaitingOn::RampUp { environment, .. } => {
             format!("`{environment}`, which runs first after the engine recovered")
         }
@@ -87,10 +90,14 @@ fn message(on: &WaitingOn) -> String {
         ),
         WaitingOn::ControllerLease => "this controller's lease on the engine to be written".to_owned(),
         WaitingOn::Leased { holder, .. } => format!("{}, which owns it", controller(holder)),
-        WaitingOn::InFlight { verb } => doing(verb).to_owned(),
+        WaitingOn::InFlight { verb } => action_message(verb).to_owned(),
         WaitingOn::EffectPending { verb, .. } => format!("the effect of `{verb}` is not observed yet"),
-        WaitingOn::RelistPending { .. } => "the outcome of a call is unknown until the next full list".to_owned(),
-        WaitingOn::Dependency { service, condition } => format!("`{service}` to {}", goal(*condition)),
+        WaitingOn::RelistPending { .. } => {
+            "the outcome of a call is unknown until the next full list".to_owned()
+        }
+        WaitingOn::Dependency { service, condition } => {
+            format!("`{service}` to {}", condition_verb(*condition))
+        }
         WaitingOn::Image { reference } => format!("image `{reference}`"),
         WaitingOn::Network => "the network of the environment".to_owned(),
         WaitingOn::Volume { name } => format!("volume `{name}`"),
@@ -121,14 +128,15 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Halted { repetitions } => format!(
             "it failed in the same way {repetitions} times in a row, waits for a new revision or `argus retry`"
         ),
-        WaitingOn::NotRunnable { exit_code } => {
-            not_runnable(*exit_code)
-        }
+        WaitingOn::NotRunnable { exit_code } => not_runnable(*exit_code),
         WaitingOn::NoHealthcheck => {
             "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()
         }
         WaitingOn::RateLimited { .. } => {
-            format!("the restart rate limit ({} per minute)", restart_rate_limit::MOST)
+            format!(
+                "the restart rate limit ({} per minute)",
+                restart_rate_limit::MAX_RESTARTS
+            )
         }
         WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it"),
         WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
@@ -141,9 +149,7 @@ fn message(on: &WaitingOn) -> String {
             "stopped or paused externally, repaired after a grace period".to_owned()
         }
         WaitingOn::SpecPending => "a valid version of its file".to_owned(),
-        WaitingOn::StabilityWindow { .. } => {
-            "the new revision to be stable before any removal".to_owned()
-        }
+        WaitingOn::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
         WaitingOn::Preflight { code: None, why, .. } => why.clone(),
         WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
         WaitingOn::Containers => "its containers to be removed first".to_owned(),
@@ -170,7 +176,7 @@ pub(super) fn controller(holder: &LeaseHolder) -> String {
 }
 
 /// Message for an action in progress, by its verb.
-pub(super) fn doing(verb: &str) -> &'static str {
+pub(super) fn action_message(verb: &str) -> &'static str {
     match verb {
         "create-network" => "the network is being created",
         "remove-network" => "the network is being removed",
@@ -192,7 +198,7 @@ pub(super) fn doing(verb: &str) -> &'static str {
     }
 }
 
-fn goal(condition: Condition) -> &'static str {
+fn condition_verb(condition: Condition) -> &'static str {
     match condition {
         Condition::Started => "start",
         Condition::Healthy => "be healthy",
@@ -213,13 +219,13 @@ pub fn holder(owner: &PortOwner) -> String {
 
 /// First line of a text that is not empty, cut to 300 characters for tables.
 pub(super) fn one_line(text: &str) -> String {
-    const LONGEST: usize = 300;
+    const MAX_CHARS: usize = 300;
     let line = text
         .lines()
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default()
         .trim();
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }

@@ -5,25 +5,25 @@ use crate::observed::Container;
 use crate::plan::{Action, Cause, Decision, WaitingOn, network};
 use crate::state::expectation::is_up;
 
-pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decision {
-    let desired = &look.accepted.desired;
-    let Some(network) = network::of(look.input, desired) else {
+pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    let desired = &planner.accepted.desired;
+    let Some(network) = network::find(planner.input, desired) else {
         return Decision::Wait(WaitingOn::Network);
     };
     let drift = |what: &str| {
-        look.input.cause(
-            &look.subject,
+        planner.input.cause(
+            &planner.subject,
             Cause::Drift {
                 what: what.to_owned(),
             },
         )
     };
     let detach = |what: &str| {
-        let act = Action::DisconnectNetwork {
+        let action = Action::DisconnectNetwork {
             network: network.name.clone(),
             container: container.id.to_string(),
         };
-        Decision::Do(act, drift(what))
+        Decision::Do(action, drift(what))
     };
     match container.networks.get(&network.name) {
         // The engine records the network of a stopped container by name or id as requested, and may not find it later.
@@ -35,7 +35,7 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
             Action::ConnectNetwork {
                 network: network.id.clone(),
                 container: container.id.clone(),
-                aliases: look.spec.aliases.clone(),
+                aliases: planner.spec.aliases.clone(),
             },
             drift("not on its network"),
         ),
@@ -53,15 +53,19 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
         }
         Some(at) => {
             let known = container.inspect.is_some() && !at.aliases.is_empty();
-            let lacks = look.spec.aliases.iter().any(|alias| !at.aliases.contains(alias));
-            if known && lacks && is_up(container.state) {
+            let has_missing_alias = planner
+                .spec
+                .aliases
+                .iter()
+                .any(|alias| !at.aliases.contains(alias));
+            if known && has_missing_alias && is_up(container.state) {
                 detach("a DNS alias is missing")
-            } else if is_suspected(look, container) {
-                let act = Action::DisconnectNetwork {
+            } else if needs_reattach(planner, container) {
+                let action = Action::DisconnectNetwork {
                     network: network.name.clone(),
                     container: container.id.to_string(),
                 };
-                Decision::Do(act, Cause::Unreachable)
+                Decision::Do(action, Cause::Unreachable)
             } else {
                 Decision::Settled
             }
@@ -73,14 +77,17 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
 ///
 /// A reattachment breaks the container's connections. Therefore it never happens during a test or a hold, and happens
 /// once per check result.
-fn is_suspected(look: &ServicePlanner<'_>, container: &Container) -> bool {
-    let (input, name) = (look.input, &look.service.name);
+fn needs_reattach(planner: &ServicePlanner<'_>, container: &Container) -> bool {
+    let (input, name) = (planner.input, &planner.service.name);
     let left_alone = input.requests.lease(input.env, input.now).is_some()
         || input.requests.hold(input.env, name, input.now).is_some()
-        || look.accepted.desired.hold;
-    let Some(seen) = input.links.filter(|seen| seen.is_current && !left_alone) else {
+        || planner.accepted.desired.hold;
+    let Some(check_result) = input
+        .links
+        .filter(|check_result| check_result.is_current && !left_alone)
+    else {
         return false;
     };
-    let run = |name| seen.key.runs.get(name).map(|(id, _)| id);
-    input.state.next_to_reattach(seen) == Some(&container.id) && run(name) == Some(&container.id)
+    let run = |name| check_result.key.runs.get(name).map(|(id, _)| id);
+    input.state.next_to_reattach(check_result) == Some(&container.id) && run(name) == Some(&container.id)
 }

@@ -12,7 +12,7 @@ use crate::status::StatusInput;
 use crate::status::wait::one_line;
 use crate::time::Timestamp;
 
-use super::{Place, call};
+use super::{Location, call};
 
 /// Error of an environment whose actions are blocked by a breaker.
 pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
@@ -26,8 +26,8 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     } else {
         input.breakers.of(input.env)?
     };
-    let (told, opened) = (status(breaker, scope(engine)), opened(breaker));
-    let since = opened.unwrap_or(input.now);
+    let (report, last_opening) = (status(breaker, scope(engine)), last_opening(breaker));
+    let since = last_opening.unwrap_or(input.now);
     let pending: Vec<String> = waits
         .iter()
         .filter(|wait| {
@@ -45,9 +45,9 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     );
     let mut error = StructuredError::new(Code::CircuitOpen, message)
         .details(json!({
-            "breaker": told,
+            "breaker": report,
             "pending": pending,
-            "cleanupPending": is_half_made(input),
+            "cleanupPending": is_cleanup_pending(input),
             "stale": true,
         }))
         .with_call(call::of_breaker(breaker));
@@ -55,11 +55,11 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
         // The delay counts from the opening, so that repeated reports of the same opening are equal.
         error = error.retry_after_span(until.since(since));
     }
-    Some(Place::environment(input).finish(error, since))
+    Some(Location::environment(input).finish(error, since))
 }
 
 /// True if an unfinished or removable object exists; Argus handles it first when calls are possible again.
-fn is_half_made(input: &StatusInput<'_>) -> bool {
+fn is_cleanup_pending(input: &StatusInput<'_>) -> bool {
     let created = |state| matches!(state, ContainerState::Created);
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     input
@@ -125,7 +125,7 @@ fn scope(engine: bool) -> BreakerScope {
 }
 
 /// Time of the last opening.
-fn opened(breaker: &Breaker) -> Option<Timestamp> {
+fn last_opening(breaker: &Breaker) -> Option<Timestamp> {
     let mut epochs = breaker
         .history()
         .iter()

@@ -19,16 +19,17 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
     });
     let run = Call::new("run-container", Call::arguments(run))
         .attempt(attempt.max(1))
-        .outcome([failed_run::words(failed_run), failed_run.error.clone()]);
+        .outcome([failed_run::describe(failed_run), failed_run.error.clone()]);
     let probe = service.and_then(|service| service.probe.as_ref());
-    let asked = probe.filter(|_| !failed_run.probe_output.is_empty());
-    let asked = asked.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
-    [run].into_iter().chain(asked).collect()
+    let arguments = probe.filter(|_| !failed_run.probe_output.is_empty());
+    let arguments =
+        arguments.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
+    [run].into_iter().chain(arguments).collect()
 }
 
 /// A failed probe: the last one of its retries.
-pub(super) fn of_probe(probe: &Probe, said: &str) -> Call {
-    let asked = match &probe.kind {
+pub(super) fn of_probe(probe: &Probe, outcome_text: &str) -> Call {
+    let arguments = match &probe.kind {
         ProbeKind::Http { path, port } => {
             // A query may contain secrets.
             json!({ "kind": "http", "path": path.split('?').next(), "port": port })
@@ -43,10 +44,10 @@ pub(super) fn of_probe(probe: &Probe, said: &str) -> Call {
         }
         ProbeKind::Docker => json!({ "kind": "docker" }),
     };
-    Call::new("probe", Call::arguments(asked))
+    Call::new("probe", Call::arguments(arguments))
         .within(Some(probe.timeout))
         .attempt(probe.retries.max(1))
-        .outcome([said.to_owned()])
+        .outcome([outcome_text.to_owned()])
 }
 
 /// A failed connection to the engine.

@@ -56,12 +56,12 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
         .stage(failure.verb.clone())
         .attempt(failure.attempts)
         .with_call(call(failure));
-    let asked = match &failure.error {
+    let requested = match &failure.error {
         ActionError::RateLimited { retry_after, .. } => *retry_after,
         _ => None,
     };
     // The retry waits for the longer of both times.
-    if let Some(wait) = after.or(asked) {
+    if let Some(wait) = after.or(requested) {
         error = error.retry_after_span(wait);
     }
     error
@@ -69,7 +69,7 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
 
 /// Call with the full error text; the message of the error is only its first line.
 fn call(failure: &ActionFailure) -> Call {
-    let said = match &failure.error {
+    let reason = match &failure.error {
         // The details contain the log.
         ActionError::BuildFailed { message, .. } => message.clone(),
         error => error.to_string(),
@@ -77,7 +77,7 @@ fn call(failure: &ActionFailure) -> Call {
     Call::new(failure.verb.clone(), failure.call.arguments.clone())
         .within(failure.call.deadline)
         .attempt(failure.attempts)
-        .outcome([said])
+        .outcome([reason])
 }
 
 fn message(failure: &ActionFailure) -> String {

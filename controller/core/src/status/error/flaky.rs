@@ -7,13 +7,13 @@ use crate::ident::ServiceName;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 
-use super::Place;
+use super::Location;
 
 /// Services whose probe results are unreliable.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let services = input.state.services.iter();
-    let error = |(name, memory): (&ServiceName, &ServiceHistory)| {
-        let beyond = restart::flapping(&memory.health_transitions, input.now);
+    let error = |(name, history): (&ServiceName, &ServiceHistory)| {
+        let excess = restart::flapping(&history.health_transitions, input.now);
         let unsteady = input
             .observed
             .containers
@@ -25,25 +25,25 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
                     .get(&container.id)
                     .is_some_and(|health| health.unsteady)
             });
-        if beyond == 0 && !unsteady {
+        if excess == 0 && !unsteady {
             return None;
         }
-        let message = if beyond > 0 {
+        let message = if excess > 0 {
             format!(
                 "its health check flaps: {} recent changes",
-                memory.health_transitions.len()
+                history.health_transitions.len()
             )
         } else {
             "more than half of its probes fail, although it recovers in between".to_owned()
         };
-        let flips: Vec<String> = memory
+        let flips: Vec<String> = history
             .health_transitions
             .iter()
             .map(ToString::to_string)
             .collect();
-        let place = Place {
+        let location = Location {
             service: Some(name.as_str()),
-            ..Place::environment(input)
+            ..Location::environment(input)
         };
         let error = StructuredError::new(Code::FlakySuspected, message).details(json!({
             "flips": flips,
@@ -54,9 +54,9 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
                 "reduce the load on the host",
             ],
         }));
-        Some(place.finish(
+        Some(location.finish(
             error,
-            memory.health_transitions.last().copied().unwrap_or(input.now),
+            history.health_transitions.last().copied().unwrap_or(input.now),
         ))
     };
     services.filter_map(error).collect()

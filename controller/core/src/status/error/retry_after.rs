@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use crate::time::Timestamp;
 
 /// Name of the detail with the time.
-const NEXT: &str = "nextTry";
+const NEXT_ATTEMPT: &str = "nextTry";
 
 /// Adds the time of the next attempt to an error.
 ///
 /// The seconds count from the error's own time. Without one they count from now, and a repeated report of the same attempt
-/// keeps them, see [`lasting`].
-pub(super) fn told(error: StructuredError, until: Timestamp, now: Timestamp) -> StructuredError {
+/// keeps them, see [`keep_retry_after`].
+pub(super) fn with_next_attempt(error: StructuredError, until: Timestamp, now: Timestamp) -> StructuredError {
     if !error.retryable {
         return error;
     }
-    let error = error.details(json!({ NEXT: until.to_string() }));
+    let error = error.details(json!({ NEXT_ATTEMPT: until.to_string() }));
     if error.retry_after.is_some() {
         return error;
     }
@@ -25,9 +25,15 @@ pub(super) fn told(error: StructuredError, until: Timestamp, now: Timestamp) -> 
 }
 
 /// Keeps the seconds of `old` if both errors have the same next attempt.
-pub(super) fn lasting(error: StructuredError, old: &StructuredError) -> StructuredError {
-    let next = |error: &StructuredError| error.details.get(NEXT).filter(|at| **at != Value::Null).cloned();
-    if next(&error).is_some() && next(&error) == next(old) {
+pub(super) fn keep_retry_after(error: StructuredError, old: &StructuredError) -> StructuredError {
+    let next_attempt = |error: &StructuredError| {
+        error
+            .details
+            .get(NEXT_ATTEMPT)
+            .filter(|at| **at != Value::Null)
+            .cloned()
+    };
+    if next_attempt(&error).is_some() && next_attempt(&error) == next_attempt(old) {
         let retry_after = old.retry_after;
         StructuredError { retry_after, ..error }
     } else {
