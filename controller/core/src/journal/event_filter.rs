@@ -54,7 +54,7 @@ mod tests {
     use crate::ident::EnvName;
 
     #[test]
-    fn all_are_wanted_where_none_is_named_and_the_controllers_own_where_no_environment_is() {
+    fn empty_filter_matches_everything() {
         let record = |entry| Record {
             v: JOURNAL_VERSION,
             seq: 1,

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_that_is_given_is_among_the_names() {
+    fn every_event_name_is_listed() {
         let source = include_str!("name.rs");
         let code = source.split("#[cfg(test)]").next().unwrap();
         let code = code.split_once("];").unwrap().1;

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_intent_is_settled_by_what_is_there() {
+    fn open_intent_is_resolved_from_the_engine_state() {
         use ContainerState::{Created, Exited, Paused, Running};
         use IntentResolution::{Done, NotApplied, Repeat};
         for (verb, id, name, state, expected) in [

@@ -108,7 +108,7 @@ mod tests {
     use super::registry;
 
     #[test]
-    fn a_reference_names_its_registry_or_means_docker_hub() {
+    fn reference_without_registry_means_docker_hub() {
         for (reference, expected) in [
             ("busybox", "docker.io"),
             ("library/busybox:1", "docker.io"),

@@ -134,10 +134,8 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
         return OwnerStatus::Ours;
     }
     // An environment that this controller managed is also removed by it.
-    let was_managed = input.accepted.is_none()
-        && input
-            .history()
-            .is_some_and(|history| history.revision.is_some());
+    let was_managed =
+        input.accepted.is_none() && input.history().is_some_and(|history| history.revision.is_some());
     match input.leases.liveness(controller, input.now) {
         Liveness::Own => OwnerStatus::Ours,
         Liveness::Dead if was_managed => OwnerStatus::Ours,

@@ -170,7 +170,7 @@ mocks:
     }
 
     #[test]
-    fn what_an_exec_probe_names_of_the_host_moves_and_what_is_inside_its_container_does_not() {
+    fn exec_probe_follows_moved_host_ports_only() {
         let (desired, ports) = shop();
         let web = of(&desired, "web");
         let Some(crate::desired::ProbeKind::Exec { command }) = web.probe.as_ref().map(|probe| &probe.kind)
@@ -189,7 +189,7 @@ mocks:
     }
 
     #[test]
-    fn a_place_to_listen_is_the_containers_own_and_so_is_all_of_it_in_a_command() {
+    fn listen_addresses_and_commands_keep_container_ports() {
         let (desired, ports) = shop();
         let web = of(&desired, "web");
         let cases = [
@@ -218,7 +218,7 @@ mocks:
     }
 
     #[test]
-    fn a_mocks_target_moves_with_the_port_that_it_names() {
+    fn mock_target_follows_a_moved_port() {
         let (desired, ports) = shop();
         let target = |name: &str, ports: &PortMap| {
             let mock = of(&desired, name);
@@ -230,7 +230,7 @@ mocks:
         let (moved, after) = target("away", &ports);
         assert_eq!(unmoved, "http://host.docker.internal:8081/v1");
         assert_eq!(moved, "http://host.docker.internal:20081/v1");
-        assert_ne!(before, after, "it is put into its container anew");
+        assert_ne!(before, after, "it is copied into its container again");
         assert_eq!(target("far", &ports), target("far", &PortMap::new()));
         assert_eq!(target("far", &ports).0, "http://example.org:8081/");
     }

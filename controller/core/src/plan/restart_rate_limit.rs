@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_restarts_a_minute_and_the_rest_waits() {
+    fn restarts_are_limited_to_ten_per_minute() {
         let all = || Plan {
             steps: (0..30).map(restart).collect(),
             ..Plan::default()
@@ -82,6 +82,6 @@ mod tests {
         let mut other = all();
         other.steps.iter_mut().for_each(|step| step.cause = Cause::Ready);
         limit(&mut other, &[Timestamp(0); 10], Timestamp(1));
-        assert_eq!(other.steps.len(), 30, "what is no restart is not rationed");
+        assert_eq!(other.steps.len(), 30, "other starts are not limited");
     }
 }

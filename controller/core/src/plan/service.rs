@@ -82,7 +82,7 @@ impl ServicePlanner<'_> {
         let current_container = ready::current_container(self.input, &self.service.name);
         let blocked = self.input.blocked_by(&self.subject);
         if let Some(wait) = blocked {
-            // A failed call is no reason against a container that runs as desired.
+            // A failed call does not affect a container that runs as desired.
             let is_action_failure = matches!(
                 wait,
                 WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. }

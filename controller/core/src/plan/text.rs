@@ -28,8 +28,8 @@ pub fn text(plan: &Plan) -> String {
 fn step(step: &Step) -> String {
     let Step {
         subject,
-        action: action,
-        cause: cause,
+        action,
+        cause,
     } = step;
     let details = object(action);
     let verb = action.verb();

@@ -14,7 +14,7 @@ impl Planner {
                 proven.push(subject.clone());
             } else if expected.until <= inputs.now {
                 if matches!(expected.proof, Proof::Relisted(_)) && !inputs.store.synced() {
-                    // Without an engine there is no list to wait for, and no action runs either.
+                    // Without an engine no list can arrive, and no action runs either.
                     expected.until = inputs.now + RELIST_WITHIN;
                 } else if matches!(expected.proof, Proof::Relisted(_)) {
                     proven.push(subject.clone());

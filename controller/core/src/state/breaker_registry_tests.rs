@@ -1,4 +1,4 @@
-//! What counts for which breaker, and how work begins again.
+//! Counted results of each breaker, and the ramp-up after an outage.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn run_call(breakers: &mut BreakerRegistry, of: &str, outcome: &Result<Done, Act
 }
 
 #[test]
-fn what_one_resource_is_to_blame_for_opens_nothing() {
+fn failures_of_one_resource_open_no_breaker() {
     let harmless = [
         Ok(Done::Ok),
         Err(ActionError::Unknown("500 about one container".to_owned())),
@@ -71,7 +71,7 @@ fn what_one_resource_is_to_blame_for_opens_nothing() {
 }
 
 #[test]
-fn five_failures_in_a_row_open_it_for_the_environment_and_for_the_engine() {
+fn five_failures_open_the_breakers_of_environment_and_engine() {
     for outcome in [
         connection_reset(),
         Err(ActionError::Engine("502".to_owned())),
@@ -97,7 +97,7 @@ fn five_failures_in_a_row_open_it_for_the_environment_and_for_the_engine() {
 }
 
 #[test]
-fn the_engine_is_left_alone_after_as_many_failures_as_was_said_and_for_as_long() {
+fn engine_breaker_follows_its_settings() {
     let mut breakers = BreakerRegistry::new(BreakerSettings {
         threshold: 2,
         cooldown: Duration::from_secs(7),
@@ -112,13 +112,13 @@ fn the_engine_is_left_alone_after_as_many_failures_as_was_said_and_for_as_long()
     else {
         panic!("{breakers:?}");
     };
-    // Spread by 15 %.
+    // The jitter is 15 %.
     let cooldown = until.unwrap().since(Timestamp(2)).as_millis();
     assert!((5_950..=8_050).contains(&cooldown), "{cooldown}");
 }
 
 #[test]
-fn an_environment_that_fails_among_others_that_do_not_is_left_alone_by_itself() {
+fn single_failing_environment_opens_only_its_own_breaker() {
     let mut breakers = BreakerRegistry::default();
     breakers.observe(&connected_store(), Timestamp(1));
     for now in 0..5 {
@@ -142,7 +142,7 @@ fn an_environment_that_fails_among_others_that_do_not_is_left_alone_by_itself() 
 }
 
 #[test]
-fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back() {
+fn unreachable_engine_opens_its_breaker_until_it_returns() {
     let mut store = connected_store();
     let mut breakers = BreakerRegistry::default();
     store.apply(WatchEvent::Disconnected(
@@ -159,12 +159,16 @@ fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back
             (tries >= MAX_RECONNECTS).then_some(tries)
         );
     }
-    assert_eq!(breakers.engine().times_opened(), 1, "one outage is one opening");
+    assert_eq!(
+        breakers.engine().times_opened(),
+        1,
+        "one outage causes one opening"
+    );
     store.apply(WatchEvent::Connected(Timestamp(20_000)));
-    assert!(breakers.observe(&store, Timestamp(20_000)), "a list is wanted");
+    assert!(breakers.observe(&store, Timestamp(20_000)), "a relist is needed");
     assert!(
         breakers.blocked_by(&env("a"), Timestamp(20_000)).is_some(),
-        "before the list"
+        "before the complete list"
     );
     finish_list(&mut store);
     breakers.observe(&store, Timestamp(20_010));
@@ -173,7 +177,7 @@ fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back
     breakers.on_call(&env("a"), &subject("a"));
     assert!(
         breakers.blocked_by(&env("b"), Timestamp(20_011)).is_some(),
-        "one probe only"
+        "only one test call"
     );
     breakers.on_result(&env("a"), &subject("a"), &Ok(Done::Ok), Timestamp(20_020));
     let ramp = breakers.blocked_by(&env("b"), Timestamp(20_021));
@@ -181,17 +185,17 @@ fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back
     assert_eq!(
         breakers.blocked_by(&env("a"), Timestamp(20_021)),
         None,
-        "the first goes on"
+        "the first environment continues"
     );
     assert!(
         breakers.on_planned(&env("a"), true, Timestamp(20_022)),
-        "then the others may"
+        "the others follow"
     );
     assert_eq!(breakers.blocked_by(&env("b"), Timestamp(20_023)), None);
 }
 
 #[test]
-fn nobody_waits_for_the_first_environment_for_long() {
+fn ramp_up_ends_after_its_limit() {
     let mut breakers = BreakerRegistry {
         ramp: Some(RampUp {
             first: env("a"),
@@ -206,7 +210,7 @@ fn nobody_waits_for_the_first_environment_for_long() {
 }
 
 #[test]
-fn a_reset_tries_it_at_once_and_an_engine_that_is_away_stays_away() {
+fn reset_half_opens_breakers_except_of_an_unreachable_engine() {
     let mut breakers = BreakerRegistry::default();
     let mut store = connected_store();
     breakers.observe(&store, Timestamp(1));

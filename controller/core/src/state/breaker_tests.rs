@@ -1,4 +1,4 @@
-//! Every transition of a breaker, and every order of them.
+//! All transitions of a breaker, in every order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,14 +35,14 @@ fn open_until(breaker: &Breaker) -> Timestamp {
 }
 
 #[test]
-fn it_opens_at_the_threshold_and_not_before() {
+fn breaker_opens_at_the_threshold() {
     let mut breaker = Breaker::default();
     record_failure(&mut breaker, 1);
     record_failure(&mut breaker, 2);
     breaker.on_result(&subject("b"), CallOutcome::Success, SETTINGS, "k", Timestamp(3));
     record_failure(&mut breaker, 4);
     record_failure(&mut breaker, 5);
-    assert!(breaker.is_closed(), "an answer in between begins a new row");
+    assert!(breaker.is_closed(), "a success resets the counter");
     record_failure(&mut breaker, 6);
     assert!(!breaker.allows_call(u64::MAX));
     assert_eq!(breaker.times_opened(), 1);
@@ -50,7 +50,7 @@ fn it_opens_at_the_threshold_and_not_before() {
 }
 
 #[test]
-fn its_cooldown_doubles_to_five_minutes_and_begins_anew_after_it_closed() {
+fn cooldown_doubles_to_five_minutes_and_resets_on_close() {
     let mut breaker = Breaker::default();
     let mut now = 0;
     let mut spans = Vec::new();
@@ -80,7 +80,7 @@ fn its_cooldown_doubles_to_five_minutes_and_begins_anew_after_it_closed() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_does_not_keep_it_open() {
+fn clock_set_back_does_not_extend_the_cooldown() {
     let mut breaker = Breaker::default();
     for _ in 0..3 {
         record_failure(&mut breaker, 10_000_000);
@@ -89,23 +89,26 @@ fn a_clock_that_is_set_back_does_not_keep_it_open() {
 }
 
 #[test]
-fn a_list_comes_before_the_call_that_tries_it() {
+fn test_call_waits_for_a_new_complete_list() {
     let mut breaker = Breaker::default();
     for _ in 0..3 {
         record_failure(&mut breaker, 0);
     }
     let until = open_until(&breaker);
     breaker.tick(7, until);
-    assert!(!breaker.allows_call(7), "that list had begun before");
+    assert!(
+        !breaker.allows_call(7),
+        "that list had started before the transition"
+    );
     assert!(breaker.allows_call(8));
     assert!(
         breaker.close_if_idle(8, until),
-        "with nothing to call, the list is the answer"
+        "without a test call, the complete list closes the breaker"
     );
     assert!(breaker.is_closed());
 }
 
-/// Everything that can happen to a breaker with two callers.
+/// Operations on a breaker with two callers.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
     Call(usize),
@@ -137,7 +140,7 @@ const ALL_OPERATIONS: [Operation; 14] = [
     Operation::Away,
 ];
 
-/// A breaker with what a caller knows: which calls are on their way, and which of them were decided on when.
+/// A breaker with the calls in flight of two callers, each with the opening number at its submission.
 #[derive(Debug, Clone)]
 struct Model {
     breaker: Breaker,
@@ -147,7 +150,7 @@ struct Model {
 }
 
 impl Model {
-    /// Does it where it can happen; tells whether it could.
+    /// Applies an operation if it is possible. Returns true if it changed the model.
     fn step(&mut self, operation: Operation) -> bool {
         let names = [subject("a"), subject("b")];
         self.now += 1;
@@ -192,7 +195,7 @@ impl Model {
             Operation::Early => {
                 let was = self.breaker.state().clone();
                 self.breaker.tick(self.list, now);
-                assert_eq!(*self.breaker.state(), was, "nothing but time ends a cooldown");
+                assert_eq!(*self.breaker.state(), was, "only time ends a cooldown");
                 return false;
             }
             Operation::ListDone => {
@@ -220,7 +223,7 @@ impl Model {
         is_applied
     }
 
-    /// What tells one state of the model from another, without the numbers that only grow.
+    /// Key of the model's state, without numbers that only increase.
     fn state_key(&self) -> String {
         let kind = match self.breaker.state() {
             CircuitState::Closed { failures } => format!("closed {failures}"),
@@ -236,10 +239,10 @@ impl Model {
     }
 }
 
-/// Every state that can be reached, from every state on: never a call while open, never two probes, and from anywhere good answers
-/// close it again.
+/// Explores all reachable states: an open breaker allows no call, a half-open one allows one test call, and successes close
+/// the breaker from every state.
 #[test]
-fn no_order_of_happenings_makes_a_second_probe_or_a_breaker_that_never_closes() {
+fn every_order_of_operations_allows_one_test_call_and_closes() {
     let start = Model {
         breaker: Breaker::default(),
         in_flight: [None, None],

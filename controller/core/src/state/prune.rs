@@ -94,7 +94,7 @@ mod tests {
     use crate::state::ImageState;
 
     #[test]
-    fn an_image_that_nobody_wants_is_forgotten() {
+    fn unused_image_is_pruned() {
         let mut history = PlannerState::default();
         history.images.insert("web:1".to_owned(), ImageState::Present);
         history.prune_images(&BTreeMap::new());

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn three_deaths_are_restarted_after_two_four_and_eight_seconds_and_the_fourth_is_not() {
+    fn restart_delay_doubles_until_the_budget_is_spent() {
         let check = |at: &[i64]| decide(&policy(), &failures(at), &[], &[]);
         assert_eq!(check(&[10_000]), RestartDecision::At(Timestamp(12_000), 1));
         assert_eq!(
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn deaths_older_than_the_window_do_not_count() {
+    fn failures_older_than_the_window_do_not_count() {
         let late = failures(&[10_000, 20_000, 30_000, 400_000]);
         assert_eq!(
             decide(&policy(), &late, &[], &[]),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_healthy_run_forgives_what_was_before_it() {
+    fn long_healthy_run_resets_the_budget() {
         let mut late = failures(&[10_000, 20_000, 30_000, 130_000]);
         late[3].started_at = Some(Timestamp(69_000));
         assert_eq!(
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_budget_follows_its_mode() {
+    fn spent_budget_follows_its_mode() {
         let spent = failures(&[1_000, 2_000, 3_000, 4_000]);
         let with = |mode| decide(&RestartPolicy { mode, ..policy() }, &spent, &[], &[]);
         assert_eq!(
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn deaths_around_an_outage_burn_no_budget() {
+    fn failures_near_an_outage_use_no_budget() {
         let outage = Outage {
             from: Timestamp(100_000),
             until: Some(Timestamp(110_000)),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_failure_three_times_in_a_row_halts_before_the_budget_is_spent() {
+    fn three_equal_failures_halt_before_the_budget_is_spent() {
         let mut failed_runs = failures(&[1_000, 5_000, 11_000]);
         for failed_run in &mut failed_runs {
             failed_run.evidence = Some(crate::outcome::Evidence {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_flaps_is_restarted_later_each_time() {
+    fn flapping_service_restarts_later_each_time() {
         let health_transitions: Vec<_> = (0..5).map(|n| Timestamp(n * 1_000)).collect();
         let check = |health_transitions: &[Timestamp]| {
             decide(&policy(), &failures(&[10_000]), &[], health_transitions)

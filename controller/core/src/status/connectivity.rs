@@ -12,19 +12,21 @@ use crate::desired::Desired;
 
 /// Result of the last connectivity check, current or not; the condition `Verified` shows which.
 pub(super) fn matrix(input: &StatusInput<'_>) -> Option<Connectivity> {
-    desired(input).and_then(|_| look(input)).map(connectivity::matrix)
+    desired(input)
+        .and_then(|_| last_check(input))
+        .map(connectivity::matrix)
 }
 
 /// An error for each broken link, while the check is current.
 pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
-    let (Some(desired), Some(look)) = (desired(input), look(input)) else {
+    let (Some(desired), Some(check)) = (desired(input), last_check(input)) else {
         return Vec::new();
     };
-    if !look.is_current {
+    if !check.is_current {
         return Vec::new();
     }
     let container = |service: &str| {
-        let run = look.key.runs.iter().find(|(name, _)| name.as_str() == service);
+        let run = check.key.runs.iter().find(|(name, _)| name.as_str() == service);
         run.map(|(_, (id, _))| id.as_str())
     };
     let location = |error: StructuredError| {
@@ -34,13 +36,13 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             container: service.as_deref().and_then(container),
             ..Location::environment(input)
         };
-        let error = match look.again {
+        let error = match check.again {
             Some(pause) => error.retry_after_span(pause),
             None => error,
         };
-        location.finish(error, look.at)
+        location.finish(error, check.at)
     };
-    connectivity::errors(look, &topology(input, desired))
+    connectivity::errors(check, &topology(input, desired))
         .into_iter()
         .map(location)
         .collect()
@@ -64,17 +66,17 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
     if !input.links.helpers {
         return unknown("NoHelpers", "helper containers are disabled");
     }
-    let Some(look) = look(input) else {
+    let Some(check) = last_check(input) else {
         return unknown(
             "NotChecked",
             "the check starts when all connected services are up",
         );
     };
-    if !look.is_current {
-        let message = format!("something changed since the last check ({})", look.at);
+    if !check.is_current {
+        let message = format!("something changed since the last check ({})", check.at);
         return (Truth::Unknown, "Outdated", message);
     }
-    let broken_links: Vec<_> = look
+    let broken_links: Vec<_> = check
         .links
         .iter()
         .filter(|found| found.error().is_some())
@@ -95,10 +97,10 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
         );
         return (Truth::False, "ConnectionsFailed", message);
     }
-    if let Some(why) = look.links.iter().find_map(|found| found.result.as_ref().err()) {
+    if let Some(why) = check.links.iter().find_map(|found| found.result.as_ref().err()) {
         return (Truth::Unknown, "CheckFailed", one_line(why));
     }
-    let message = match look.links.len() {
+    let message = match check.links.len() {
         1 => "1 link works".to_owned(),
         all => format!("{all} links work"),
     };
@@ -110,7 +112,7 @@ fn desired<'a>(input: &StatusInput<'a>) -> Option<&'a Desired> {
     desired.verify_links.then_some(desired)
 }
 
-fn look<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
+fn last_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
     input.links.checks.get(input.env)
 }
 

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_called_is_told_without_secrets() {
+    fn call_details_contain_no_secrets() {
         let secrets: Secrets = serde_json::from_value(json!(["wolpertinger"])).unwrap();
         let arguments = json!({ "image": "registry/wolpertinger:1", "ports": ["wolpertinger", 1] });
         let call = Call::new("pull-image", arguments.as_object().cloned().unwrap())

@@ -216,12 +216,12 @@ fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<
     };
     let facts = container.inspect.as_ref();
     let started = facts.and_then(|facts| facts.started_at);
-    if let Some(told) = input
+    if let Some(result) = input
         .health
         .get(&container.id)
-        .filter(|told| told.started_at == started)
+        .filter(|result| result.started_at == started)
     {
-        return match told.status {
+        return match result.status {
             ProbeStatus::Starting => Health::Starting,
             ProbeStatus::Healthy => Health::Healthy,
             ProbeStatus::Unhealthy => Health::Unhealthy,
@@ -231,8 +231,8 @@ fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<
         .and_then(|facts| facts.health.as_ref())
         .filter(|_| by_engine)
     {
-        Some(told) if told.checked_at < started => Health::Starting,
-        Some(told) => match told.status {
+        Some(result) if result.checked_at < started => Health::Starting,
+        Some(result) => match result.status {
             EngineHealthStatus::Starting => Health::Starting,
             EngineHealthStatus::Healthy => Health::Healthy,
             EngineHealthStatus::Unhealthy => Health::Unhealthy,
