@@ -3,8 +3,8 @@
 //! [`plan`] compares the desired state with the observed state, and returns [`Step`]s (actions that are possible now) and
 //! [`Wait`]s (reasons why a subject cannot proceed). Each subject has at most one action, planned or in flight.
 //!
-//! The order of the stages matters: network, volumes, services, images, garbage collection ([`gc`]), then the filters that
-//! turn steps into waits: [`holds`], [`restart_rate_limit`] and [`breaker_filter`].
+//! The order of the stages matters: network, volumes, services, images, garbage collection (`gc`), then the filters that
+//! turn steps into waits: `holds`, [`restart_rate_limit`] and `breaker_filter`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -354,10 +354,10 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
 impl Plan {
     fn add(&mut self, subject: Subject, decision: Decision) {
         match decision {
-            Decision::Do(action, default) => self.steps.push(Step {
+            Decision::Do(action, cause) => self.steps.push(Step {
                 subject,
                 action,
-                cause: default,
+                cause,
             }),
             Decision::Wait(on) => self.waits.push(Wait { subject, on }),
             Decision::Settled => {}

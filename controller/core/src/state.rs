@@ -28,6 +28,7 @@ pub mod expectation;
 mod healthy_run;
 mod image_replaced;
 pub mod observe;
+mod port_labels;
 mod prune;
 mod reattach;
 pub mod restart;

@@ -115,8 +115,8 @@ fn network<'w>(store: &'w Store, intent: &Intent, name: &str) -> Option<&'w str>
     let seen = store.of(intent.environment.as_ref()?)?;
     let mut networks = seen.networks.values();
     networks
-        .find(|container| container.name == name)
-        .map(|container| container.id.as_str())
+        .find(|network| network.name == name)
+        .map(|network| network.id.as_str())
 }
 
 fn has_run_since(container: &Container, at: Timestamp) -> bool {

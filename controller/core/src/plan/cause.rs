@@ -88,7 +88,7 @@ impl fmt::Display for Cause {
             Self::PortFree => f.write_str("port is free again"),
             Self::ServiceRemoved => f.write_str("service removed from spec"),
             Self::EnvironmentRemoved => f.write_str("environment removed"),
-            Self::Expired => f.write_str("its `argus.ttl` expired"),
+            Self::Expired => f.write_str("its `argus.ttl` is over"),
             Self::Orphan { controller } if controller.is_empty() => {
                 f.write_str("orphan of a tool that no longer runs")
             }

@@ -166,10 +166,10 @@ fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Unwanted
     let cause = match input.accepted {
         None => absence_cause(input),
         Some(accepted) => match super::network::find(input, &accepted.desired) {
-            Some(history) if history.id == network.id && !accepted.desired.services.is_empty() => {
+            Some(current) if current.id == network.id && !accepted.desired.services.is_empty() => {
                 return None;
             }
-            Some(history) if history.id == network.id => Cause::ServiceRemoved,
+            Some(current) if current.id == network.id => Cause::ServiceRemoved,
             Some(_) | None => Cause::SpecChanged,
         },
     };

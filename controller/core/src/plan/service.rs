@@ -64,11 +64,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
 }
 
 impl ServicePlanner<'_> {
-    /// Plans the next action of the service.
-    ///
-    /// # Replacement
-    ///
-    /// A changed spec replaces the container in this sequence, one action per pass:
+    /// Plans the next action. A changed spec replaces the container in this sequence, one action per pass:
     ///
     /// 1. **Create** the new container; under a temporary name, because the old one still holds the final name.
     /// 2. **Stop** the old container, once the dependencies and ports of the new one allow its start.
@@ -77,9 +73,10 @@ impl ServicePlanner<'_> {
     /// 5. **Start** the new container.
     ///
     /// The old container therefore runs until its replacement can start, and a failed pull or create costs no downtime.
+    /// It stops earlier only if it holds a host port that now belongs to another service.
     /// An old container that does not run is removed before the first step. Its name is then free for the new one.
     fn plan_service(&self) -> Decision {
-        let current_container = ready::current_container(self.input, &self.service.name);
+        let current = ready::current_container(self.input, &self.service.name);
         let blocked = self.input.blocked_by(&self.subject);
         if let Some(wait) = blocked {
             // A failed call does not affect a container that runs as desired.
@@ -87,7 +84,7 @@ impl ServicePlanner<'_> {
                 wait,
                 WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. }
             );
-            if !is_action_failure || current_container.is_none_or(|container| !is_up(container.state)) {
+            if !is_action_failure || current.is_none_or(|container| !is_up(container.state)) {
                 return Decision::Wait(self.with_container_name(wait));
             }
         }
@@ -104,17 +101,15 @@ impl ServicePlanner<'_> {
             .owned
             .iter()
             .map(AsRef::as_ref)
-            .filter(|container| {
-                current_container.is_none_or(|current_container| current_container.id != container.id)
-            })
+            .filter(|container| current.is_none_or(|current| current.id != container.id))
             .collect();
         if let Some(foreign) = extra.iter().find(|other| !self.is_ours(other)) {
             return Decision::Wait(self.foreign_holder(foreign));
         }
-        let decision = match current_container {
+        let decision = match current {
             None => self.plan_create(&extra),
-            Some(current_container) => match self.remove_extra(current_container, &extra) {
-                Decision::Settled => self.plan_current(current_container),
+            Some(current) => match self.remove_extra(current, &extra) {
+                Decision::Settled => self.plan_current(current),
                 decision => decision,
             },
         };
@@ -133,9 +128,9 @@ impl ServicePlanner<'_> {
     /// True if this controller may replace the container. It adopts the container of a live controller, but never
     /// replaces it; the container of a dead controller counts as its own.
     fn is_ours(&self, container: &Container) -> bool {
-        let (input, controller_of) = (self.input, controller_of(container));
+        let (input, controller) = (self.input, controller_of(container));
         container.is_made_by(&input.identity.controller)
-            || input.leases.yields(input.env, controller_of, input.now)
+            || input.leases.yields(input.env, controller, input.now)
     }
 
     fn foreign_holder(&self, foreign: &Container) -> WaitingOn {
@@ -213,11 +208,11 @@ impl ServicePlanner<'_> {
         if network::find(self.input, &self.accepted.desired).is_none() {
             return Err(WaitingOn::Network);
         }
-        let with_container_name = self.service.mounts.iter().filter_map(|mount| match mount {
+        let volumes = self.service.mounts.iter().filter_map(|mount| match mount {
             crate::desired::Mount::Volume { name, .. } => Some(name),
             crate::desired::Mount::Bind { .. } => None,
         });
-        for name in with_container_name {
+        for name in volumes {
             if !volume::exists(self.input, name) {
                 return Err(WaitingOn::Volume { name: name.clone() });
             }
@@ -278,7 +273,7 @@ impl ServicePlanner<'_> {
     }
 
     /// Removes extra containers; a running one only once its replacement can start.
-    fn remove_extra(&self, current_container: &Container, extra: &[&Container]) -> Decision {
+    fn remove_extra(&self, current: &Container, extra: &[&Container]) -> Decision {
         let Some(other) = extra.iter().find(|c| c.state != ContainerState::Removing) else {
             return Decision::Settled;
         };
@@ -290,7 +285,7 @@ impl ServicePlanner<'_> {
         if !is_up(other.state) || other.state == ContainerState::Paused {
             return remove(other, cause);
         }
-        if !is_up(current_container.state)
+        if !is_up(current.state)
             && !self.is_blocking(other)
             && let Err(wait) = ready::check_start(self.input, self.service).and_then(|()| self.check_ports())
         {
@@ -316,14 +311,14 @@ impl ServicePlanner<'_> {
     }
 
     /// Plans the only container: its name, then its network, then its run.
-    fn plan_current(&self, current_container: &Container) -> Decision {
-        if current_container.name != self.service.container_name.as_str() {
+    fn plan_current(&self, current: &Container) -> Decision {
+        if current.name != self.service.container_name.as_str() {
             let action = Action::RenameContainer {
-                id: current_container.id.clone(),
+                id: current.id.clone(),
                 to: self.service.container_name.clone(),
             };
-            let what = format!("name is {}", current_container.name);
-            let cause = if current_container.name.contains(".argus-") {
+            let what = format!("name is {}", current.name);
+            let cause = if current.name.contains(".argus-") {
                 Cause::Replaced
             } else {
                 Cause::Drift { what }
@@ -341,12 +336,11 @@ impl ServicePlanner<'_> {
             return Decision::Do(action, self.input.cause(&self.subject, cause));
         }
         // A completed one-shot needs no network.
-        if current_container.state == ContainerState::Exited && ready::is_completed(self.input, self.service)
-        {
+        if current.state == ContainerState::Exited && ready::is_completed(self.input, self.service) {
             return Decision::Settled;
         }
-        match attach::check(self, current_container) {
-            Decision::Settled => run::check(self, current_container),
+        match attach::check(self, current) {
+            Decision::Settled => run::check(self, current),
             decision => decision,
         }
     }

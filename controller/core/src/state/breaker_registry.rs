@@ -215,21 +215,21 @@ impl BreakerRegistry {
         outcome: &Result<Done, ActionError>,
         now: Timestamp,
     ) {
-        let answer = answer(outcome);
+        let call_outcome = classify(outcome);
         let was_closed = self.engine.is_closed();
         let all_closed = was_closed && self.of(env).is_none_or(Breaker::is_closed);
         self.engine
-            .on_result(subject, answer, self.engine_settings, ENGINE_KEY, now);
+            .on_result(subject, call_outcome, self.engine_settings, ENGINE_KEY, now);
         if !was_closed && self.engine.is_closed() {
             let (first, until) = (env.clone(), now + RAMP_UP_LIMIT);
             self.ramp = Some(RampUp { first, until });
         }
         let settings = self.settings.get(env).copied();
         if let Some(settings) = settings.unwrap_or(Some(BreakerSettings::default()))
-            && (matches!(answer, CallOutcome::Failure(_)) || self.environments.contains_key(env))
+            && (matches!(call_outcome, CallOutcome::Failure(_)) || self.environments.contains_key(env))
         {
             let breaker = self.environments.entry(env.clone()).or_default();
-            breaker.on_result(subject, answer, settings, env.as_str(), now);
+            breaker.on_result(subject, call_outcome, settings, env.as_str(), now);
         }
         if !all_closed || self.of(env).is_some_and(|breaker| !breaker.is_closed()) || !self.engine.is_closed()
         {
@@ -281,7 +281,7 @@ impl BreakerRegistry {
 }
 
 /// Classifies a result: does it show a failure of the engine, or only of one resource?
-fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
+fn classify(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
     match outcome {
         Err(ActionError::Unreachable(why) | ActionError::Engine(why) | ActionError::ConnectionLost(why)) => {
             CallOutcome::Failure(why)

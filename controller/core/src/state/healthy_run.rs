@@ -57,7 +57,7 @@ pub(super) fn record(
 }
 
 /// Healthy time of a run before its failure; `None` for a service without a health check.
-pub(super) fn before(
+pub(super) fn healthy_time_before(
     history: &ServiceHistory,
     service: &Service,
     container: &Container,

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::desired::{Accepted, Desired, PortStrategy, RestartPolicy, Service};
+use crate::desired::{Accepted, Desired, RestartPolicy, Service};
 use crate::diagnose::FailureCause;
-use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
+use crate::ident::{ContainerId, EnvName};
 use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
-use crate::plan::{PortKey, ready};
+use crate::plan::ready;
 use crate::probe::{HealthStates, ProbeStatus};
 use crate::state::expectation::is_up;
 use crate::state::{
     Attribution, Disruption, EnvHistory, FailedRun, PlannerState, ServiceHistory, healthy_run,
-    image_replaced, restart,
+    image_replaced, port_labels, restart,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -81,7 +81,7 @@ impl PlannerState {
         history
             .services
             .retain(|name, _| desired.services.contains_key(name));
-        restore_ports(history, desired, observed);
+        port_labels::restore_ports(history, desired, observed);
         let mut by_service: BTreeMap<&str, Vec<&Container>> = BTreeMap::new();
         for container in observed.containers.values() {
             if let Some(unknown @ None) = self.stopped_by_us.get_mut(&container.id) {
@@ -124,14 +124,14 @@ pub(super) struct RunObserver<'a> {
 impl RunObserver<'_> {
     fn observe_container(&self, history: &mut EnvHistory, containers: &[&Container]) {
         let known = {
-            let service_history = history.services.entry(self.service.name.clone()).or_default();
-            let known = service_history.failure_count;
-            self.record_external_stop(service_history, containers);
+            let runs = history.services.entry(self.service.name.clone()).or_default();
+            let known = runs.failure_count;
+            self.record_external_stop(runs, containers);
             for container in containers {
-                self.record_restart(service_history, container);
-                self.record_probe(service_history, container);
-                self.record_exit(service_history, container);
-                image_replaced::record(service_history, container, self);
+                self.record_restart(runs, container);
+                self.record_probe(runs, container);
+                self.record_exit(runs, container);
+                image_replaced::record(runs, container, self);
             }
             known
         };
@@ -142,29 +142,23 @@ impl RunObserver<'_> {
         container.state == ContainerState::Paused || container.stopped_by_hand(self.service.stop_grace)
     }
 
-    fn record_external_stop(&self, service_history: &mut ServiceHistory, containers: &[&Container]) {
+    fn record_external_stop(&self, runs: &mut ServiceHistory, containers: &[&Container]) {
         if containers
             .iter()
             .any(|container| self.is_stopped_externally(container))
         {
-            service_history
-                .stopped_externally_since
-                .get_or_insert(self.context.now);
+            runs.stopped_externally_since.get_or_insert(self.context.now);
         } else {
-            service_history.stopped_externally_since = None;
+            runs.stopped_externally_since = None;
         }
     }
 
     /// Marks the last failure as followed by a run.
-    fn record_restart(&self, service_history: &mut ServiceHistory, container: &Container) {
+    fn record_restart(&self, runs: &mut ServiceHistory, container: &Container) {
         let Some(started) = container.inspect.as_ref().and_then(|info| info.started_at) else {
             return;
         };
-        let Some(last) = service_history
-            .failures
-            .last_mut()
-            .filter(|last| !last.followed_by_run)
-        else {
+        let Some(last) = runs.failures.last_mut().filter(|last| !last.followed_by_run) else {
             return;
         };
         if last.started_at.is_none_or(|before| before < started)
@@ -172,13 +166,13 @@ impl RunObserver<'_> {
         {
             last.followed_by_run = true;
             if !restart::is_caused_by_engine(last, self.context.outages) {
-                service_history.restarts += 1;
+                runs.restarts += 1;
             }
         }
     }
 
     /// Records a change of the probe result, and a failure of the probe past its retries.
-    fn record_probe(&self, service_history: &mut ServiceHistory, container: &Container) {
+    fn record_probe(&self, runs: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Running || self.service.one_shot {
             return;
         }
@@ -187,17 +181,17 @@ impl RunObserver<'_> {
         let Some(status) = decided.filter(|status| *status != ProbeStatus::Starting) else {
             return;
         };
-        if service_history.health.is_some_and(|before| before != status) {
-            service_history.health_transitions.push(self.context.now);
-            let surplus = service_history
+        if runs.health.is_some_and(|before| before != status) {
+            runs.health_transitions.push(self.context.now);
+            let surplus = runs
                 .health_transitions
                 .len()
                 .saturating_sub(HEALTH_TRANSITIONS_LIMIT);
-            service_history.health_transitions.drain(..surplus);
+            runs.health_transitions.drain(..surplus);
         }
-        service_history.health = Some(status);
+        runs.health = Some(status);
         let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
-        let open = service_history.failures.last_mut().filter(|last| {
+        let open = runs.failures.last_mut().filter(|last| {
             last.cause == FailureCause::Unhealthy
                 && !last.followed_by_run
                 && last.container == container.id
@@ -209,24 +203,15 @@ impl RunObserver<'_> {
                 (open.followed_by_run, open.recovered_at) = (true, Some(self.context.now));
             }
             (ProbeStatus::Unhealthy, None) => {
-                self.push_failure(
-                    service_history,
-                    container,
-                    self.context.now,
-                    FailureCause::Unhealthy,
-                );
-                if let Some(failed_run) = service_history
-                    .failures
-                    .iter_mut()
-                    .find(|d| d.number == service_history.failure_count)
-                {
+                self.push_failure(runs, container, self.context.now, FailureCause::Unhealthy);
+                if let Some(failed_run) = runs.failures.iter_mut().find(|d| d.number == runs.failure_count) {
                     failed_run.probe_output = self.probe_output(container);
                     failed_run.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
                 }
             }
             (ProbeStatus::Starting | ProbeStatus::Healthy | ProbeStatus::Unhealthy, _) => {}
         }
-        healthy_run::record(service_history, container, status, self.context.now);
+        healthy_run::record(runs, container, status, self.context.now);
     }
 
     /// Last outputs of Argus' probe, or of the engine's health check.
@@ -242,7 +227,7 @@ impl RunObserver<'_> {
     }
 
     /// Records an unexpected end of a run as a failure, and a one-shot with exit code 0 as completed.
-    fn record_exit(&self, service_history: &mut ServiceHistory, container: &Container) {
+    fn record_exit(&self, runs: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Exited
             || self.is_stopped_externally(container)
             || self.is_caused_by_us(container)
@@ -251,11 +236,11 @@ impl RunObserver<'_> {
         }
         let Some(info) = &container.inspect else { return };
         if self.service.one_shot && info.exit_code == 0 {
-            service_history.completed = container.owner().and_then(|owner| owner.spec_hash);
+            runs.completed = container.owner().and_then(|owner| owner.spec_hash);
             return;
         }
         let at = info.finished_at.unwrap_or(self.context.now);
-        let known = service_history.failures.iter_mut().find(|failed_run| {
+        let known = runs.failures.iter_mut().find(|failed_run| {
             let same_run = failed_run.container == container.id && failed_run.started_at == info.started_at;
             (failed_run.container == container.id && failed_run.at == at)
                 || (same_run && (failed_run.cause == FailureCause::Exited || !failed_run.followed_by_run))
@@ -274,8 +259,8 @@ impl RunObserver<'_> {
             known.oom_event |= container.oom_at.is_some();
             return;
         }
-        if !is_forgiven(service_history, container) {
-            self.push_failure(service_history, container, at, FailureCause::Exited);
+        if !is_forgiven(runs, container) {
+            self.push_failure(runs, container, at, FailureCause::Exited);
         }
     }
 
@@ -289,15 +274,15 @@ impl RunObserver<'_> {
 
     fn push_failure(
         &self,
-        service_history: &mut ServiceHistory,
+        runs: &mut ServiceHistory,
         container: &Container,
         at: Timestamp,
         cause: FailureCause,
     ) {
         let Some(info) = &container.inspect else { return };
-        service_history.failure_count += 1;
-        image_replaced::clear(service_history);
-        service_history.failures.push(FailedRun {
+        runs.failure_count += 1;
+        image_replaced::clear(runs);
+        runs.failures.push(FailedRun {
             started_at: info.started_at,
             observed_at: Some(self.context.now),
             exit_code: info.exit_code,
@@ -305,11 +290,11 @@ impl RunObserver<'_> {
             oom_event: container.oom_at.is_some(),
             cause,
             hash: container.owner().and_then(|owner| owner.spec_hash),
-            number: service_history.failure_count,
+            number: runs.failure_count,
             memory_limit: Some(info.config.memory).filter(|limit| *limit > 0),
             error: info.error.clone(),
-            healthy_for: healthy_run::before(
-                service_history,
+            healthy_for: healthy_run::healthy_time_before(
+                runs,
                 self.service,
                 container,
                 cause,
@@ -317,8 +302,8 @@ impl RunObserver<'_> {
             ),
             ..FailedRun::of(container.id.clone(), at)
         });
-        let surplus = service_history.failures.len().saturating_sub(FAILURES_LIMIT);
-        service_history.failures.drain(..surplus);
+        let surplus = runs.failures.len().saturating_sub(FAILURES_LIMIT);
+        runs.failures.drain(..surplus);
     }
 
     /// Records failures during a test in the report of the test.
@@ -327,10 +312,10 @@ impl RunObserver<'_> {
         let Some(lease) = context.requests.lease(self.env, context.now) else {
             return;
         };
-        let Some(service_history) = history.services.get(&self.service.name) else {
+        let Some(runs) = history.services.get(&self.service.name) else {
             return;
         };
-        let new_failures = service_history
+        let new_failures = runs
             .failures
             .iter()
             .filter(|failed_run| failed_run.number > known);
@@ -353,76 +338,13 @@ impl RunObserver<'_> {
     }
 }
 
-fn is_forgiven(service_history: &ServiceHistory, container: &Container) -> bool {
+fn is_forgiven(runs: &ServiceHistory, container: &Container) -> bool {
     let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
-    service_history
-        .reset_baseline
+    runs.reset_baseline
         .as_ref()
         .is_some_and(|(id, run)| *id == container.id && *run == started_at)
 }
 
 fn finished_at(container: &Container) -> Option<Timestamp> {
     container.inspect.as_ref().and_then(|info| info.finished_at)
-}
-
-/// Restores lost port assignments (new state directory) from the labels of the containers.
-fn restore_ports(history: &mut EnvHistory, desired: &Desired, observed: &Observed) {
-    for container in observed.containers.values() {
-        let Some(label) = container
-            .labels
-            .get(labels::PORTS)
-            .filter(|label| !label.is_empty())
-        else {
-            continue;
-        };
-        let Some(service) = container.owner().and_then(|owner| owner.service) else {
-            continue;
-        };
-        let Some(wanted) = desired.services.get(&service) else {
-            continue;
-        };
-        let publishes = |container: HostPort| {
-            wanted
-                .ports
-                .iter()
-                .any(|port| port.container == container.number && port.protocol == container.protocol)
-        };
-        // With the strategy `Fail`, a container is created before its port is assigned.
-        if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
-            continue;
-        }
-        for (key, host, preferred) in label
-            .split(',')
-            .filter_map(|entry| parse_port_entry(&service, entry))
-        {
-            if publishes(key.container) && !history.ports.contains_key(&key) {
-                history.ports.insert(key.clone(), host);
-                history.wanted.insert(key, preferred);
-            }
-        }
-    }
-}
-
-/// Parses an entry of the ports label, such as `80/tcp=9001@8080`.
-fn parse_port_entry(service: &ServiceName, entry: &str) -> Option<(PortKey, u16, u16)> {
-    let (container, assigned) = entry.split_once('=')?;
-    let (number, protocol) = container.split_once('/')?;
-    let (host, wanted) = assigned.split_once('@')?;
-    let protocol = match protocol {
-        "tcp" => Protocol::Tcp,
-        "udp" => Protocol::Udp,
-        _ => return None,
-    };
-    let container = HostPort {
-        number: number.parse().ok()?,
-        protocol,
-    };
-    Some((
-        PortKey {
-            service: service.clone(),
-            container,
-        },
-        host.parse().ok()?,
-        wanted.parse().ok()?,
-    ))
 }

@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn unused_image_is_pruned() {
-        let mut history = PlannerState::default();
-        history.images.insert("web:1".to_owned(), ImageState::Present);
-        history.prune_images(&BTreeMap::new());
-        assert!(history.images.is_empty());
+        let mut state = PlannerState::default();
+        state.images.insert("web:1".to_owned(), ImageState::Present);
+        state.prune_images(&BTreeMap::new());
+        assert!(state.images.is_empty());
     }
 }

@@ -221,11 +221,11 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     }
     let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     if let Some(wait) = plan.iter().find(|wait| needs_a_person(&wait.on)) {
-        let status = words(&wait.on);
+        let waiting_on = words(&wait.on);
         return (
             Truth::True,
             "InterventionNeeded",
-            format!("{}: {}", wait.subject, status.message),
+            format!("{}: {}", wait.subject, waiting_on.message),
         );
     }
     if let Some(row) = services.iter().find(|row| row.state == ServiceState::Failed) {
@@ -288,7 +288,7 @@ fn removal_message(services: &[ServiceStatus]) -> String {
 /// Wait messages by service; never empty.
 fn wait_messages(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
     const MAX_SHOWN: usize = 3;
-    let status: Vec<String> = services
+    let messages: Vec<String> = services
         .iter()
         .filter_map(|row| {
             row.waiting_on
@@ -296,9 +296,9 @@ fn wait_messages(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String 
                 .map(|on| format!("`{}`: {}", row.name, on.message))
         })
         .collect();
-    if !status.is_empty() {
-        let more = status.len().saturating_sub(MAX_SHOWN);
-        let shown = status[..status.len().min(MAX_SHOWN)].join("; ");
+    if !messages.is_empty() {
+        let more = messages.len().saturating_sub(MAX_SHOWN);
+        let shown = messages[..messages.len().min(MAX_SHOWN)].join("; ");
         return if more > 0 {
             format!("{shown}; and {more} more")
         } else {

@@ -8,7 +8,7 @@ use crate::desired::Service;
 use crate::ident::HostPort;
 use crate::outcome::PortOwner;
 use crate::plan::{LeaseHolder, Subject, WaitingOn};
-use crate::state::{ServiceHistory, restart};
+use crate::state::ServiceHistory;
 use crate::time::Timestamp;
 
 use super::StatusInput;
@@ -26,12 +26,13 @@ mod retry_after;
 mod spec;
 
 pub use failed_action::code_of;
-use failed_run::FailureContext;
+pub(super) use failed_run::error_of_last_run;
+use failed_run::{FailureContext, spent_budget_error};
 pub(super) use location::Location;
 pub use location::error_id;
 pub(super) use spec::of_spec;
 
-/// Maximum number of errors in a status.
+/// Maximum number of errors in a status, and of port owners in an error.
 const MAX_ERRORS: usize = 50;
 
 /// Error of mode `Safe`: Argus decides nothing, because it cannot write to the state directory.
@@ -65,7 +66,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(super::preflight::errors(input));
     errors.extend(flaky::all(input));
     errors.extend(super::connectivity::errors(input));
-    // The running environment belongs to another file, so the order of these errors does not matter.
+    // The environment runs from another file, so its health is independent of these errors.
     for rival in input.rivals {
         errors.extend(of_spec(Some(input.env.as_str()), *rival, input.now));
     }
@@ -369,45 +370,4 @@ fn service_of<'a>(input: &StatusInput<'a>, location: &Location<'_>) -> Option<&'
     services
         .find(|(name, _)| Some(name.as_str()) == location.service)
         .map(|(_, service)| service)
-}
-
-/// Error of a spent restart budget while `slowRetry` continues.
-fn spent_budget_error(
-    input: &StatusInput<'_>,
-    location: &Location<'_>,
-    history: &ServiceHistory,
-) -> Option<StructuredError> {
-    let policy = &input.accepted?.desired.restart;
-    let at = history.failures.last()?.at;
-    match restart::decide(
-        policy,
-        &history.failures,
-        input.outages,
-        &history.health_transitions,
-    ) {
-        restart::RestartDecision::At(_, attempt) if attempt > policy.max_restarts => {
-            let case = FailureContext::of(input, location);
-            Some(location.finish(failed_run::exhausted(&case, attempt - 1, &history.failures), at))
-        }
-        restart::RestartDecision::At(..)
-        | restart::RestartDecision::EngineRestart
-        | restart::RestartDecision::GaveUp(_)
-        | restart::RestartDecision::Halted(_)
-        | restart::RestartDecision::NotRunnable(_)
-        | restart::RestartDecision::Stay => None,
-    }
-}
-
-/// Error of the last failed run in the history.
-pub(super) fn error_of_last_run(
-    input: &StatusInput<'_>,
-    location: &Location<'_>,
-    history: &ServiceHistory,
-) -> Option<StructuredError> {
-    let last = history.failures.last()?;
-    let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
-    Some(location.finish(
-        failed_run::of(&FailureContext::of(input, location), last, container),
-        last.at,
-    ))
 }

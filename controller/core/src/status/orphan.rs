@@ -32,7 +32,7 @@ pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<OrphanStatus>
         let Some(orphan) = own_object(observed, subject, decision) else {
             continue;
         };
-        if !all.iter().any(|orphan_status| orphan_status.id == orphan.id) {
+        if !all.iter().any(|known| known.id == orphan.id) {
             all.push(orphan_status(&orphan));
         }
     }
@@ -151,12 +151,12 @@ pub fn orphan_errors(orphans: &[OrphanStatus]) -> Vec<StructuredError> {
 fn count(orphans: &[&OrphanStatus]) -> String {
     let of = |kind: &str| orphans.iter().filter(|orphan| orphan.kind == kind).count();
     let words = ["container", "network", "volume"].map(|kind| (of(kind), kind));
-    let orphan_status = words
+    let counts = words
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, kind)| match count {
             1 => format!("1 {kind}"),
             many => format!("{many} {kind}s"),
         });
-    orphan_status.collect::<Vec<_>>().join(", ")
+    counts.collect::<Vec<_>>().join(", ")
 }

@@ -299,8 +299,8 @@ fn image_wait(progress_of_image: &ImageProgress<'_>, reference: &str, on: &Waiti
     }
 }
 
-/// Last error: of the current wait, else of the last failed run in the history, else of the previous status while the same
-/// revision is not ready yet.
+/// Last error: of the current wait, else of the last failed run. Without both, the error of the previous status stays until
+/// the same revision is ready.
 fn last_error(
     input: &StatusInput<'_>,
     name: &ServiceName,

@@ -261,18 +261,12 @@ impl Shop {
 
     fn add_wait(&mut self, service: &str, on: WaitingOn) {
         let subject = self.subject(service);
-        self.plan
-            .get_or_insert_default()
-            .add_wait
-            .push(Wait { subject, on });
+        self.plan.get_or_insert_default().waits.push(Wait { subject, on });
     }
 
     fn add_image_wait(&mut self, key: &str, on: WaitingOn) {
         let subject = Subject::Image { key: key.to_owned() };
-        self.plan
-            .get_or_insert_default()
-            .add_wait
-            .push(Wait { subject, on });
+        self.plan.get_or_insert_default().waits.push(Wait { subject, on });
     }
 
     fn add_failure(&mut self, service: &str, exit_code: i64, oom_killed: bool) {

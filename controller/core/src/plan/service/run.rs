@@ -16,7 +16,7 @@ const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
 
 pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     match container.state {
-        ContainerState::Created => plan_restart(planner, container),
+        ContainerState::Created => plan_run(planner, container),
         ContainerState::Running | ContainerState::Restarting => match plan_running(planner, container) {
             // An unhealthy container is restarted before it receives its file.
             decision @ (Decision::Settled | Decision::Wait(WaitingOn::Probe)) => {
@@ -41,7 +41,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
 
 /// Collects the evidence of the newest failure, if it is missing and its container still exists.
 pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
-    let last = kept(planner)?.failures.last()?;
+    let last = service_history(planner)?.failures.last()?;
     let container = planner.input.observed.containers.get(&last.container)?;
     let port = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
         Some(ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }) => Some(*port),
@@ -62,11 +62,11 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
 /// Applies the restart policy to the newest failure, if no run followed it. Returns the cause of the next run, or
 /// its wait reason.
 pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Cause>, WaitingOn> {
-    let Some(kept) = kept(planner) else {
+    let Some(history) = service_history(planner) else {
         return Ok(None);
     };
     let is_of_other_revision = |last: &FailedRun| last.hash.as_ref().is_some_and(|hash| hash != planner.hash);
-    if kept
+    if history
         .failures
         .last()
         .is_none_or(|last| last.followed_by_run || last.image_replaced || is_of_other_revision(last))
@@ -74,11 +74,11 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         return Ok(None);
     }
     // A failure in the future was observed before the clock was set back, so its age is unknown.
-    let is_in_future = kept
+    let is_in_future = history
         .failures
         .last()
         .is_some_and(|last| last.seen() > planner.input.now);
-    match restart_decision(planner, kept) {
+    match restart_decision(planner, history) {
         Restart::EngineRestart => Ok(Some(Cause::EngineRestart)),
         Restart::Stay => Err(WaitingOn::NotRestarted),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
@@ -91,13 +91,13 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
     }
 }
 
-fn restart_decision(planner: &ServicePlanner<'_>, kept: &ServiceHistory) -> Restart {
+fn restart_decision(planner: &ServicePlanner<'_>, history: &ServiceHistory) -> Restart {
     let policy = &planner.accepted.desired.restart;
     restart::decide(
         policy,
-        &kept.failures,
+        &history.failures,
         planner.input.outages,
-        &kept.health_transitions,
+        &history.health_transitions,
     )
 }
 
@@ -162,12 +162,12 @@ fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
             Ok(()) => plan_start(planner, container, Cause::StoppedExternally),
         };
     }
-    plan_restart(planner, container)
+    plan_run(planner, container)
 }
 
 /// Starts the container for the first time or again. From the second failure in a row on, it is created again, because
 /// its own writable layer may cause the failure.
-fn plan_restart(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+fn plan_run(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     if container.state == ContainerState::Exited && is_image_replaced(planner, container) {
         return super::remove(container, Cause::ImageChanged);
     }
@@ -187,7 +187,7 @@ fn plan_restart(planner: &ServicePlanner<'_>, container: &Container) -> Decision
 
 /// True if Argus gave up and the image name now refers to another image.
 fn is_image_replaced(planner: &ServicePlanner<'_>, container: &Container) -> bool {
-    let last = kept(planner).and_then(|kept| kept.failures.last());
+    let last = service_history(planner).and_then(|history| history.failures.last());
     last.is_some_and(|last| last.image_replaced && !last.followed_by_run && last.container == container.id)
 }
 
@@ -199,7 +199,7 @@ fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
 fn missing_file(planner: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
     let (desired, ports) = (&planner.accepted.desired, &planner.input.ports.ports);
     let file = port_references::file(planner.service.file.as_ref()?, desired, planner.service, ports);
-    let copied = kept(planner).and_then(|kept| kept.copied_files.as_ref());
+    let copied = service_history(planner).and_then(|history| history.copied_files.as_ref());
     let is_copied = copied.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
     (!is_copied).then(|| Action::CopyFile {
         id: container.id.clone(),
@@ -235,13 +235,13 @@ fn plan_start(planner: &ServicePlanner<'_>, container: &Container, cause: Cause)
     )
 }
 
-fn kept<'a>(planner: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
+fn service_history<'a>(planner: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
     planner.input.history()?.services.get(&planner.service.name)
 }
 
 fn check_external_stop(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
-    let since = kept(planner)
-        .and_then(|kept| kept.stopped_externally_since)
+    let since = service_history(planner)
+        .and_then(|history| history.stopped_externally_since)
         .unwrap_or(planner.input.now);
     let until = since + EXTERNAL_STOP_GRACE;
     if until > planner.input.now {

@@ -21,10 +21,10 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
         .attempt(attempt.max(1))
         .outcome([failed_run::describe(failed_run), failed_run.error.clone()]);
     let probe = service.and_then(|service| service.probe.as_ref());
-    let arguments = probe.filter(|_| !failed_run.probe_output.is_empty());
-    let arguments =
-        arguments.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
-    [run].into_iter().chain(arguments).collect()
+    let failed_probe = probe.filter(|_| !failed_run.probe_output.is_empty());
+    let probe_call =
+        failed_probe.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
+    [run].into_iter().chain(probe_call).collect()
 }
 
 /// A failed probe: the last one of its retries.

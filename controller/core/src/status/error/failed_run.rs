@@ -8,7 +8,7 @@ use crate::diagnose::{self, FailureKind};
 use crate::observed::{Container, Outage};
 use crate::outcome::Evidence;
 use crate::secrets::Secrets;
-use crate::state::{FailedRun, restart};
+use crate::state::{FailedRun, ServiceHistory, restart};
 use crate::status::StatusInput;
 use crate::status::redact;
 
@@ -128,8 +128,8 @@ pub(super) fn of(
         let line = Some(failed_run.error.as_str()).filter(|line| !line.is_empty());
         map.insert("engineError".to_owned(), json!(line));
         if !failed_run.probe_output.is_empty() {
-            let line = failed_run.probe_output.iter().map(|line| context.redacted(line));
-            map.insert("probeLog".to_owned(), json!(line.collect::<Vec<_>>()));
+            let lines = failed_run.probe_output.iter().map(|line| context.redacted(line));
+            map.insert("probeLog".to_owned(), json!(lines.collect::<Vec<_>>()));
         }
         let stopped = container.and_then(|container| container.stopped_by_other);
         if let Some(at) = stopped {
@@ -242,4 +242,42 @@ pub(super) fn describe(failed_run: &FailedRun) -> String {
             format!("process ended with exit code {}{after}", failed_run.exit_code)
         }
     }
+}
+
+/// Error of a spent restart budget while `slowRetry` continues.
+pub(super) fn spent_budget_error(
+    input: &StatusInput<'_>,
+    location: &Location<'_>,
+    history: &ServiceHistory,
+) -> Option<StructuredError> {
+    let policy = &input.accepted?.desired.restart;
+    let at = history.failures.last()?.at;
+    match restart::decide(
+        policy,
+        &history.failures,
+        input.outages,
+        &history.health_transitions,
+    ) {
+        restart::RestartDecision::At(_, attempt) if attempt > policy.max_restarts => {
+            let context = FailureContext::of(input, location);
+            Some(location.finish(exhausted(&context, attempt - 1, &history.failures), at))
+        }
+        restart::RestartDecision::At(..)
+        | restart::RestartDecision::EngineRestart
+        | restart::RestartDecision::GaveUp(_)
+        | restart::RestartDecision::Halted(_)
+        | restart::RestartDecision::NotRunnable(_)
+        | restart::RestartDecision::Stay => None,
+    }
+}
+
+/// Error of the last failed run in the history.
+pub(in crate::status) fn error_of_last_run(
+    input: &StatusInput<'_>,
+    location: &Location<'_>,
+    history: &ServiceHistory,
+) -> Option<StructuredError> {
+    let last = history.failures.last()?;
+    let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
+    Some(location.finish(of(&FailureContext::of(input, location), last, container), last.at))
 }
