@@ -172,7 +172,7 @@ fn shop() -> EnvironmentStatus {
         )),
         last_error: Some(error(
             Code::ContainerRestartExhausted,
-            "gave up after 2 restarts; the last time its process ended with exit code 3 after 7 s",
+            "gave up after 2 restarts; last failure: process ended with exit code 3 after 7 s",
             json!({ "restarts": 2, "attempts": [attempt(1), attempt(2), attempt(3)], "crashLoop": true }),
         )),
         ..row("db", ServiceState::Failed)
@@ -211,7 +211,7 @@ fn failed_shop() -> Home {
 const DB: &str = "\
 `db` is Failed, Unhealthy, 2 restarts
   <- waits for: gave up after 2 restarts, waits for a new revision or `argus retry`
-  <- failed: CONTAINER_RESTART_EXHAUSTED gave up after 2 restarts; the last time its process ended with exit code 3 after 7 s (at 2026-11-21T10:00:07.000Z)
+  <- failed: CONTAINER_RESTART_EXHAUSTED gave up after 2 restarts; last failure: process ended with exit code 3 after 7 s (at 2026-11-21T10:00:07.000Z)
   <- run 3: exit code 3 after 7s; memory peak 12 MiB of 64 MiB
      before it, run 2: exit code 3 after 7s
      before it, run 1: exit code 3 after 7s

@@ -111,7 +111,7 @@ fn unreachable_container_is_reattached_once() {
     let status = verified(&argus, "dark", &status);
     assert_eq!(container_runs(engine, "dark"), runs, "nothing was restarted");
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
-    let times = argus.logs().matches("out of reach, attached anew").count();
+    let times = argus.logs().matches("unreachable, reattached").count();
     assert!(times > 0, "it was attached anew");
     assert_eq!(argus.logs().matches("act=\"disconnect-network\"").count(), 1);
 }
