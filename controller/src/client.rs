@@ -107,7 +107,7 @@ impl ControllerClient {
     }
 
     /// Returns the settings for queries in this process, with the folder that the controller watches. It can read files.
-    pub(crate) fn looking(&self) -> Settings {
+    pub(crate) fn query_settings(&self) -> Settings {
         let mut settings = self.settings().clone();
         settings.specs = self.specs();
         settings
@@ -122,7 +122,7 @@ impl ControllerClient {
     }
 
     /// Returns the command that starts a controller on this state directory.
-    pub(crate) fn how_to_start(&self) -> String {
+    pub(crate) fn start_command(&self) -> String {
         let (specs, state) = (self.specs(), self.state.root());
         let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
         format!(
@@ -172,7 +172,7 @@ impl ControllerClient {
 
     /// Sends a command like [`execute`](Self::execute). Without a controller, the error contains the command that starts one.
     pub(crate) async fn command(&self, command: Command) -> Result<CommandReply, Failure> {
-        let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.how_to_start()));
+        let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
         if let Some(start) = self.read(start_if_stopped).await? {
             let message = "no controller is running";
             return Err(Failure::missing(Reason::NotRunning, message).hint(format!("start one with `{start}`")));

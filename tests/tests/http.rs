@@ -309,7 +309,7 @@ fn everybody_here_may_look_and_only_who_proves_to_be_the_user_may_change() {
     // What is done to what stands in the journal, which is nobody else's to read.
     let acts =
         |head: &str| house.ask("GET", "/api/v1/events?type=intent", head, "").json()["items"][0].clone();
-    assert!(acts("")["subject"].is_null() && acts("")["act"]["verb"].is_string());
+    assert!(acts("")["subject"].is_null() && acts("")["action"]["verb"].is_string());
     assert!(acts(&house.bearer())["subject"].is_object());
     assert_eq!(house.ask("POST", "/api/v1/actions/retry", "", retry).status, 401);
     let wrong = "Authorization: Bearer 0000\r\n";

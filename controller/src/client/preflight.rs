@@ -46,7 +46,7 @@ impl ControllerClient {
     }
 
     async fn check(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
-        let settings = self.read(|client| Ok(client.looking())).await?;
+        let settings = self.read(|client| Ok(client.query_settings())).await?;
         Box::pin(preflight::look(&settings, skip, fix)).await
     }
 }

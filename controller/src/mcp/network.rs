@@ -33,7 +33,7 @@ looked at now, by short-lived helper containers. Call it when services run and d
     async fn call(self, call: Call) -> Result<Output<network::NetworkReport>, Failure> {
         let env = status::named(&self.environment)?;
         let told = if self.verify {
-            let settings = call.client.read(|client| Ok(client.looking())).await?;
+            let settings = call.client.read(|client| Ok(client.query_settings())).await?;
             Box::pin(network::now(&settings, &env)).await?
         } else {
             network::last(call.client.find_environment(env.as_str()).await?)

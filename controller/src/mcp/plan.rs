@@ -43,7 +43,7 @@ Call it to see what an edit will do, or why nothing moves.";
     type Output = PlanOutput;
 
     async fn call(self, call: Call) -> Result<Output<PlanOutput>, Failure> {
-        let of_controller = |client: &ControllerClient| Ok((client.looking(), client.is_alive()));
+        let of_controller = |client: &ControllerClient| Ok((client.query_settings(), client.is_alive()));
         let (settings, alive) = call.client.read(of_controller).await?;
         let all = Box::pin(plan::plan_report(&settings, self.environment.as_deref()))
             .await?

@@ -150,7 +150,7 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
         let written = client.read(move |client| self.write(client)).await?;
         let revision = taken(&call, &written).await?;
         let (alive, start) = client
-            .read(|client| Ok((client.is_alive(), client.how_to_start())))
+            .read(|client| Ok((client.is_alive(), client.start_command())))
             .await?;
         let WrittenSpec {
             env,

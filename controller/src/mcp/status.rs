@@ -137,7 +137,7 @@ fn controller(client: &ControllerClient) -> Result<Controller, Failure> {
     let shown = client.shown()?;
     let status = &shown.controller;
     let (alive, specs) = (client.is_alive(), client.specs());
-    let start = client.how_to_start();
+    let start = client.start_command();
     let orphans = status.orphans.len();
     Ok(Controller {
         alive,

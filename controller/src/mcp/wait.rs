@@ -67,7 +67,7 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
 
     async fn call(self, call: Call) -> Result<Output<WaitOutput>, Failure> {
         let client = &call.client;
-        let away = |client: &ControllerClient| Ok((!client.is_alive()).then(|| client.how_to_start()));
+        let away = |client: &ControllerClient| Ok((!client.is_alive()).then(|| client.start_command()));
         if let Some(start) = client.read(away).await? {
             let message = "no controller is running, so nothing changes by waiting";
             return Err(Failure::missing(Reason::NotRunning, message).hint(start));
