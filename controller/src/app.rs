@@ -82,7 +82,8 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
 
 /// Runs a controller until it is stopped.
 pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Exit, Failure> {
-    let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot subscribe to signals", &error))?;
+    let signals =
+        Signals::subscribe().map_err(|error| Failure::fault("cannot subscribe to signals", &error))?;
     let endpoint = endpoint(&settings)?;
     let engine_host = host_of(&endpoint).await;
     let docker = connect(&settings, endpoint);
@@ -211,7 +212,10 @@ fn controller_failure(task_died: &TaskDied) -> Failure {
     if task_died.task != LOCK {
         return Failure::fault("controller stopped", task_died);
     }
-    let message = format!("controller stopped: {}; containers keep running", task_died.reason);
+    let message = format!(
+        "controller stopped: {}; containers keep running",
+        task_died.reason
+    );
     Failure::missing(Reason::NotPossible, message)
         .exit(Exit::Unexpected)
         .hint("start it again with `argus run`, which adopts the running containers")

@@ -83,7 +83,8 @@ impl BreakerBefore {
     ) -> BreakerReset {
         let env = self.env.as_deref();
         if !is_closed(self.previous.as_ref()) {
-            let changed_status = shown.wait_for(|shown| differs(self.previous.as_ref(), breaker(shown, env).as_ref()));
+            let changed_status =
+                shown.wait_for(|shown| differs(self.previous.as_ref(), breaker(shown, env).as_ref()));
             // After the timeout, the current state is returned.
             drop(tokio::time::timeout(STATUS_TIMEOUT, changed_status).await);
         }
@@ -177,7 +178,11 @@ mod tests {
         for env in [Some("shop"), None] {
             let result = reset(&before, env, after.clone()).await;
             let state = |breaker: &Option<BreakerStatus>| breaker.as_ref().map(|it| it.state);
-            assert_eq!((result.breaker.as_str(), result.changed), ("shop", true), "{env:?}");
+            assert_eq!(
+                (result.breaker.as_str(), result.changed),
+                ("shop", true),
+                "{env:?}"
+            );
             assert_eq!(
                 (state(&result.previous), state(&result.current)),
                 (Some(Open), Some(HalfOpen))

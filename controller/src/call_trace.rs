@@ -142,7 +142,10 @@ pub(crate) fn tame(arguments: impl IntoIterator<Item = (String, Value)>) -> Map<
 fn sanitize_value(value: Value, is_prose: bool) -> Value {
     match value {
         Value::String(text) if is_prose || !is_name(&text) => Value::from(format!("({} bytes)", text.len())),
-        Value::Array(items) => items.into_iter().map(|item| sanitize_value(item, is_prose)).collect(),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| sanitize_value(item, is_prose))
+            .collect(),
         Value::Object(fields) => Value::Object(tame(fields)),
         plain @ (Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
     }
@@ -212,7 +215,11 @@ mod tests {
             assert!(silent.get("debug").is_none(), "{silent}");
         }
         assert_eq!(all, [call("create-container")]);
-        assert_eq!(add_calls(stored, response.clone()).0, response, "adding twice changes nothing");
+        assert_eq!(
+            add_calls(stored, response.clone()).0,
+            response,
+            "adding twice changes nothing"
+        );
     }
 
     #[test]

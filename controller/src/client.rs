@@ -175,7 +175,9 @@ impl ControllerClient {
         let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
         if let Some(start) = self.read(start_if_stopped).await? {
             let message = "no controller is running";
-            return Err(Failure::missing(Reason::NotRunning, message).hint(format!("start one with `{start}`")));
+            return Err(
+                Failure::missing(Reason::NotRunning, message).hint(format!("start one with `{start}`"))
+            );
         }
         self.execute(command).await
     }

@@ -112,7 +112,7 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
             "/api/v1/validate",
             get(queries::validate_folder)
                 .post(queries::validate)
-                .layer(queries::file_sized()),
+                .layer(queries::spec_body_limit()),
         )
         .route("/api/v1/doctor", get(queries::doctor))
         .route("/api/v1/prune", get(queries::prune_report).post(queries::prune))

@@ -80,7 +80,8 @@ fn place_program(to: &Path, running: &fs::Metadata) -> io::Result<()> {
     let temporary = to.with_extension("new");
     drop(fs::remove_file(&temporary));
     let linked = std::env::current_exe().and_then(|exe| fs::hard_link(exe, &temporary));
-    let is_running_program = linked.is_ok() && fs::metadata(&temporary).is_ok_and(|there| there.ino() == running.ino());
+    let is_running_program =
+        linked.is_ok() && fs::metadata(&temporary).is_ok_and(|there| there.ino() == running.ino());
     if !is_running_program {
         drop(fs::remove_file(&temporary));
         copy(&temporary, running).inspect_err(|_| {

@@ -171,7 +171,9 @@ fn status(
 ) -> EnvironmentStatus {
     let accepted = snapshot.desired.get(env);
     let holder = snapshot.specs.file_of(env);
-    let file = holder.or_else(|| rejected_files(snapshot).find(|(_, entry)| claimed_environment(entry).as_ref() == Some(env)));
+    let file = holder.or_else(|| {
+        rejected_files(snapshot).find(|(_, entry)| claimed_environment(entry).as_ref() == Some(env))
+    });
     let path = file
         .map(|(path, _)| path.display().to_string())
         .unwrap_or_default();

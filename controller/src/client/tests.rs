@@ -85,7 +85,11 @@ pub(crate) fn assert_complete(code: Code, value: &Value) {
         .iter()
         .map(|action| action.remedy(Some("shop"), Some("api")));
     assert_eq!(value["suggestedActions"], json!(about.actions), "{value:#}");
-    assert_eq!(value["remedies"], json!(remedies.collect::<Vec<_>>()), "{value:#}");
+    assert_eq!(
+        value["remedies"],
+        json!(remedies.collect::<Vec<_>>()),
+        "{value:#}"
+    );
 }
 
 /// Checks a value against a schema of `crds/`.

@@ -96,7 +96,10 @@ pub(super) async fn body(request: Request) -> Result<Map<String, Value>, Problem
         Ok(Ok(bytes)) => bytes,
         Ok(Err(rejection)) => return Err(body_problem(&rejection)),
         Err(_) => {
-            let message = format!("timed out after {} s reading the request body", BODY_TIMEOUT.as_secs());
+            let message = format!(
+                "timed out after {} s reading the request body",
+                BODY_TIMEOUT.as_secs()
+            );
             return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, message));
         }
     };

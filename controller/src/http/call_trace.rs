@@ -107,7 +107,9 @@ async fn add_to_response(client: &ControllerClient, response: Response, call: Ca
     let (mut parts, body) = response.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return Problem::from(Failure::fault("cannot read the response body", &error)).into_response(),
+        Err(error) => {
+            return Problem::from(Failure::fault("cannot read the response body", &error)).into_response();
+        }
     };
     let Ok(value) = serde_json::from_slice::<Value>(&body) else {
         return Response::from_parts(parts, Body::from(body));

@@ -60,7 +60,12 @@ pub(crate) async fn post_within(
     within(limit, exchange(socket, Method::POST, path, body.into())).await
 }
 
-async fn exchange_in_time(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
+async fn exchange_in_time(
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<Bytes, ClientError> {
     within(DEADLINE, exchange(socket, method, path, body)).await
 }
 
@@ -88,7 +93,13 @@ pub(crate) async fn ask(at: SocketAddr, path: &str) -> Result<Bytes, ClientError
     within(DEADLINE, exchange).await
 }
 
-async fn send_over<S>(stream: S, host: &str, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError>
+async fn send_over<S>(
+    stream: S,
+    host: &str,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<Bytes, ClientError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

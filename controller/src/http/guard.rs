@@ -95,13 +95,9 @@ impl Guard {
         match sent {
             Some(sent) if is_same(sent, token) => Ok(Trust::User),
             _ if open => Ok(Trust::Anyone),
-            Some(_) => Err(Problem::new(
-                StatusCode::UNAUTHORIZED,
-                "wrong token",
-            )),
+            Some(_) => Err(Problem::new(StatusCode::UNAUTHORIZED, "wrong token")),
             None => {
-                let message =
-                    "missing token: send the one in `private/token` of the state directory, or use the socket next to it";
+                let message = "missing token: send the one in `private/token` of the state directory, or use the socket next to it";
                 Err(Problem::new(StatusCode::UNAUTHORIZED, message))
             }
         }
@@ -219,7 +215,10 @@ mod tests {
         ] {
             let path = format!("/api/v1/environments/shop/{private}");
             let headers = HeaderMap::from_iter([(header::HOST, "localhost:9470".parse().unwrap())]);
-            assert!(guard.authorize(&Method::GET, &path, &headers).is_err(), "{private}");
+            assert!(
+                guard.authorize(&Method::GET, &path, &headers).is_err(),
+                "{private}"
+            );
         }
         assert_eq!(
             authorize(&Method::POST, &[local, ("authorization", "Bearer a-toke")]),
