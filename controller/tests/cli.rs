@@ -146,7 +146,7 @@ fn a_good_file_is_ok_and_a_bad_one_tells_all_that_is_wrong() {
     let value: Value = serde_json::from_slice(&bad.stdout).unwrap();
     assert_eq!((code(&bad), &value["accepted"]), (3, &Value::Bool(false)));
     assert!(
-        value["files"][0]["complaints"]
+        value["files"][0]["diagnostics"]
             .as_array()
             .is_some_and(|diagnostics| !diagnostics.is_empty())
     );

@@ -175,7 +175,7 @@ fn an_agent_is_told_an_error_of_every_code_whole() {
         let answer = ask(3 * index + 1, "tools/call", &call);
         let told = &answer["result"]["structuredContent"];
         assert_eq!(told["full"][0]["errors"][0], error, "{answer:#}");
-        let problem = &told["environments"][0]["problem"];
+        let problem = &told["environments"][0]["error"];
         for key in ["code", "message", "retryable", "retryAfter", "exitCode"] {
             assert_eq!(problem[key], error[key], "{key}: {problem:#}");
         }

@@ -133,9 +133,9 @@ fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
         &DOCUMENT.replace("type: string }", "type: strnig }"),
     );
     let refused = argus.wait_status("standin", LIMIT, "refuses the document", |status| {
-        !status["complaints"].as_array().is_none_or(Vec::is_empty)
+        !status["diagnostics"].as_array().is_none_or(Vec::is_empty)
     });
-    let told = refused["complaints"].to_string();
+    let told = refused["diagnostics"].to_string();
     assert!(
         told.contains("mocks.catalogue") && told.contains("strnig"),
         "{told}"

@@ -163,7 +163,7 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
                     let refused = mock.ask("POST", "/__argus/reload", "");
                     assert_eq!(refused.status, 422);
                     let problem = refused.json()["config"]["problem"].to_string();
-                    assert!(problem.contains("is no mock: EOF"), "{problem}");
+                    assert!(problem.contains("is not a valid mock: EOF"), "{problem}");
                     mock.replace(&saying(&format!("word {number}")).to_string());
                 }
             }

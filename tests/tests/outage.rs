@@ -108,7 +108,7 @@ fn a_breaker_that_is_open_closes_by_itself_after_one_call() {
     let breaker = "resilience: { circuitBreaker: { failureThreshold: 2, resetTimeoutMs: 1500 } }\n";
     argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("probe", 18410, "one")));
     argus.wait_status("probe", LIMIT, "was tried by one call in vain", |now| {
-        now["breaker"]["openings"].as_u64() >= Some(2)
+        now["breaker"]["timesOpened"].as_u64() >= Some(2)
     });
     proxy.heal();
     let ready = argus.wait_ready("probe", LIMIT);

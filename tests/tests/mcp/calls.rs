@@ -112,7 +112,7 @@ fn what_was_called_is_told_on_every_surface_to_who_asks() {
         let result = stage.call(over, "argus_status", &one);
         let full = &told(&result)["full"][0];
         assert_eq!(errors(full)[0]["debug"], api["debug"], "{over:?}");
-        checked(&told(&result)["environments"][0]["problem"]);
+        checked(&told(&result)["environments"][0]["error"]);
         let texts = result["content"].to_string();
         assert!(texts.contains("called: run-container"), "{texts}");
     }

@@ -36,7 +36,7 @@ fn without_a_controller_it_looks_writes_files_and_says_how_to_start_one() {
         let result = |index: usize| &answers[index]["result"];
         assert_eq!(told(result(0))["controller"]["alive"], false);
         assert_eq!(told(result(1))["environment"], "shop");
-        assert_eq!(told(result(1))["taken"], false, "nobody reads it yet");
+        assert_eq!(told(result(1))["accepted"], false, "nobody reads it yet");
         assert_eq!(told(result(2))["files"][0]["environment"], "shop");
         assert_eq!(told(result(3))["code"], "PORT_CONFLICT");
         assert_eq!(told(result(4))["overall"], "unhealthy");

@@ -46,7 +46,7 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
             ],
         );
         let results: Vec<&Value> = answers.iter().map(|answer| &answer["result"]).collect();
-        assert_eq!(told(results[0])["taken"], true);
+        assert_eq!(told(results[0])["accepted"], true);
         let given_up = error(results[1]);
         assert_eq!(given_up["environment"], name, "{given_up:#}");
         let words = results[1]["content"][0]["text"].to_string();
@@ -61,7 +61,7 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
 
         let status = told(results[2]);
         assert!(size(results[2]) < 6_000, "{}: {status:#}", size(results[2]));
-        let problem = &status["environments"][0]["problem"];
+        let problem = &status["environments"][0]["error"];
         assert_eq!(problem["service"], "api", "{status:#}");
         assert_eq!(problem["exitCode"], 3, "{status:#}");
         assert!(

@@ -134,7 +134,7 @@ fn making(name: &str, port: u16) -> Vec<Step> {
             |answer| {
                 let applied = good(answer);
                 assert_eq!(
-                    (&applied["changed"], &applied["taken"]),
+                    (&applied["changed"], &applied["accepted"]),
                     (&json!(true), &json!(true)),
                     "{applied:#}"
                 );
@@ -178,7 +178,7 @@ fn looking(name: &str) -> Vec<Step> {
         }),
         ("argus_validate", json!({ "content": "services: [" }), |answer| {
             let file = &good(answer)["files"][0];
-            assert!(file["complaints"][0]["place"]["line"].is_u64(), "{file:#}");
+            assert!(file["diagnostics"][0]["location"]["line"].is_u64(), "{file:#}");
         }),
         ("argus_why", env.clone(), |answer| {
             assert_eq!(good(answer)["phase"], "Ready");

@@ -111,7 +111,7 @@ impl Scene {
         });
         controller.write_spec("bad.e2e.yaml", BAD);
         controller.wait_status("bad", LIMIT, "is refused", |status| {
-            status["complaints"].as_array().is_some_and(|all| all.len() > 1)
+            status["diagnostics"].as_array().is_some_and(|all| all.len() > 1)
         });
         controller.wait_until(LIMIT, "the orphans are older than their grace", || {
             let orphans = controller.controller_status()["orphans"].as_array()?.clone();
