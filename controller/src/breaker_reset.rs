@@ -50,7 +50,8 @@ pub(crate) struct BreakerBefore {
 }
 
 impl BreakerBefore {
-    /// Reads the breaker of an environment. Without one, all breakers are reset, and the first one that is not closed is reported.
+    /// Reads the breaker of an environment. Without one, the reset applies to all breakers.
+    /// The first one that is not closed is then reported.
     pub(crate) fn of(shown: &StatusDocuments, env: Option<&EnvName>) -> Self {
         let mut open = Vec::new();
         if env.is_none() {

@@ -48,7 +48,7 @@ struct Row {
     at: String,
     /// Time of the last sign of life of the dead run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_heard: Option<String>,
+    last_seen: Option<String>,
     /// Number of unfinished actions of the dead run.
     open_intents: usize,
     /// Number of adopted containers.
@@ -113,7 +113,7 @@ impl Row {
         Self {
             id: incident.id.clone(),
             at: incident.at.clone(),
-            last_heard: incident.last_seen.clone(),
+            last_seen: incident.last_seen.clone(),
             open_intents: incident.open_intents.len(),
             adopted: incident.adopted.len(),
             set_aside: incident.set_aside.len(),

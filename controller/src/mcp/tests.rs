@@ -513,14 +513,14 @@ async fn apply_writes_only_valid_files() {
 #[test]
 fn example_of_apply_is_valid() {
     let fixture = Fixture::new(&[]);
-    let looked = spec_files::text(
+    let parsed = spec_files::text(
         fixture.client().settings(),
         std::path::Path::new("e2e.yaml"),
         spec::SMALL.as_bytes(),
     );
     assert!(
-        looked.desired.is_some() && looked.diagnostics.is_empty(),
-        "{looked:?}"
+        parsed.desired.is_some() && parsed.diagnostics.is_empty(),
+        "{parsed:?}"
     );
 }
 

@@ -81,7 +81,7 @@ fn in_a_line(told: &Value) -> Value {
     let row = |incident: &Value| {
         let count = |list: &str| incident[list].as_array().map_or(0, Vec::len);
         json!({
-            "id": incident["id"], "at": incident["at"], "lastHeard": incident["lastHeard"],
+            "id": incident["id"], "at": incident["at"], "lastSeen": incident["lastSeen"],
             "openIntents": count("openIntents"), "adopted": count("adopted"), "setAside": count("setAside"),
         })
     };
