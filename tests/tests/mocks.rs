@@ -163,7 +163,7 @@ fn new_mock_file_loses_no_request() {
                     let refused = mock.ask("POST", "/__argus/reload", "");
                     assert_eq!(refused.status, 422);
                     let problem = refused.json()["config"]["problem"].to_string();
-                    assert!(problem.contains("is no mock: EOF"), "{problem}");
+                    assert!(problem.contains("is not a valid mock: EOF"), "{problem}");
                     mock.replace(&saying(&format!("word {number}")).to_string());
                 }
             }

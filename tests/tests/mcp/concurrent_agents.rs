@@ -61,7 +61,7 @@ fn second_agent_sees_the_user_of_an_environment() {
     let begin = json!({ "action": "begin", "case": "search", "holder": "agent-2" });
     let beside = fixture.call(Over::Http, "argus_test", &test(begin));
     let words = beside["content"][0]["text"].to_string();
-    assert!(words.contains("beside it test `checkout` of agent-1"), "{words}");
+    assert!(words.contains("also: test `checkout` of agent-1"), "{words}");
     let hold = json!({ "reason": "looking", "holder": "agent-2", "forSeconds": 600 });
     data(&fixture.call(Over::Http, "argus_hold", &test(hold)));
     let is_named = |status: &Value| status["holds"][0]["holder"] == "agent-2";
