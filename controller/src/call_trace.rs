@@ -199,7 +199,7 @@ mod tests {
         let answer = json!({
             "environments": [{
                 "environment": "shop",
-                "problem": { "code": "TIMEOUT", "errorId": "01A" },
+                "error": { "code": "TIMEOUT", "errorId": "01A" },
                 "other": { "code": "TIMEOUT", "errorId": "01B" },
             }],
             "elsewhere": { "environment": "../shop", "errorId": "01A" },
@@ -207,7 +207,7 @@ mod tests {
         });
         let (answer, all) = told(kept, answer);
         let shop = &answer["environments"][0];
-        assert_eq!(shop["problem"]["debug"], json!([call("create-container")]));
+        assert_eq!(shop["error"]["debug"], json!([call("create-container")]));
         for silent in [&shop["other"], &answer["elsewhere"], &answer["nowhere"]] {
             assert!(silent.get("debug").is_none(), "{silent}");
         }

@@ -95,7 +95,7 @@ pub enum Outcome {
 
 /// Something that is worth knowing beside acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "note", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
     /// A controller starts.
     Start {

@@ -270,8 +270,8 @@ pub(super) fn known(names: &BTreeSet<String>, others: &[&str]) -> Result<(), Pro
 pub(super) fn shown(record: &Record, trust: Trust) -> Value {
     let mut told = json!(record);
     if trust == Trust::Nobody && matches!(record.entry, Entry::Intent(_)) {
-        let verb = told["act"]["verb"].clone();
-        told["act"] = json!({ "verb": verb });
+        let verb = told["action"]["verb"].clone();
+        told["action"] = json!({ "verb": verb });
         for private in ["subject", "cause"] {
             told.as_object_mut().and_then(|told| told.remove(private));
         }

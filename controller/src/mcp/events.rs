@@ -117,7 +117,7 @@ impl Event {
             Ok(Value::Object(rest)) => rest,
             Ok(_) | Err(_) => Map::new(),
         };
-        for told in ["v", "seq", "at", "run", "kind", "note"] {
+        for told in ["v", "seq", "at", "run", "kind", "event"] {
             rest.remove(told);
         }
         Self {

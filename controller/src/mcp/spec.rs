@@ -291,7 +291,7 @@ fn refused(diagnostics: &[Diagnostic]) -> Failure {
         message.push_str(line(mistake).trim_end());
     }
     let error =
-        StructuredError::new(Code::SpecInvalid, message).details(json!({ "complaints": diagnostics }));
+        StructuredError::new(Code::SpecInvalid, message).details(json!({ "diagnostics": diagnostics }));
     // What is in the folder is not what is wrong.
     Failure::new(error.suggest(&[]))
 }

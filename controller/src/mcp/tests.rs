@@ -175,7 +175,7 @@ async fn a_failed_environment_is_told_with_its_cause_in_less_than_1500_tokens_ho
     let stage = Stage::new(&[status.clone()]);
     let answer = stage.call("argus_status", json!({})).await;
     let told = answer.structured_content.as_ref().unwrap();
-    let problem = &told["environments"][0]["problem"];
+    let problem = &told["environments"][0]["error"];
     assert_eq!(problem["code"], "CONTAINER_RESTART_EXHAUSTED");
     assert!(
         problem["tail"]
@@ -457,8 +457,11 @@ async fn a_file_is_written_when_it_is_right_and_only_then() {
     let answer = stage.call("argus_apply", json!({ "content": wrong })).await;
     let error = answer.structured_content.unwrap();
     assert_eq!(error["code"], "SPEC_INVALID");
-    assert_eq!(error["details"]["complaints"][0]["place"]["line"], 3, "{error}");
-    assert!(error["details"]["complaints"][0]["hint"].is_string(), "{error}");
+    assert_eq!(
+        error["details"]["diagnostics"][0]["location"]["line"], 3,
+        "{error}"
+    );
+    assert!(error["details"]["diagnostics"][0]["hint"].is_string(), "{error}");
     assert_eq!(std::fs::read_dir(&specs).unwrap().count(), 0);
     for name in [
         "../shop.e2e.yaml",

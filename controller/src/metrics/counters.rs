@@ -209,7 +209,7 @@ impl Counters {
                 self.actions.with_label_values(&[verb, &word(end)]);
             }
         }
-        for kind in ["intent", "result", "note"] {
+        for kind in ["intent", "result", "event"] {
             self.records.with_label_values(&[kind]);
         }
         for code in Code::ALL {

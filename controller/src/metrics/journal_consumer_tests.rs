@@ -49,10 +49,10 @@ async fn one_that_comes_late_and_is_started_anew_counts_every_record_once() {
     let stop = CancellationToken::new();
     let first = tasks.spawn(meter.clone().run(stop.clone()));
     entered(&meter.counters, last).await;
-    assert_eq!(meter.counters.records_of("note"), MANY);
+    assert_eq!(meter.counters.records_of("event"), MANY);
     first.abort();
     tasks.spawn(meter.clone().run(stop));
     journal.record_event(Event::Writable);
     entered(&meter.counters, last + 1).await;
-    assert_eq!(meter.counters.records_of("note"), MANY + 1);
+    assert_eq!(meter.counters.records_of("event"), MANY + 1);
 }

@@ -421,7 +421,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         r#"argus_circuit_breaker_transitions_total{scope="engine",state="halfOpen"} 1"#,
         r#"argus_actions_total{result="failed",verb="start-container"} 1"#,
         r#"argus_action_duration_seconds_sum{verb="start-container"} 0.25"#,
-        r#"argus_journal_records_total{kind="note"} 7"#,
+        r#"argus_journal_records_total{kind="event"} 7"#,
         r#"argus_services{environment="shop",state="Unknown"} 1"#,
         r#"argus_mode{mode="Minimal"} 1"#,
         r#"argus_orphans_found_total{kind="network"} 1"#,

@@ -142,7 +142,7 @@ fn after_failing(memory: &EnvHistory, as_of: &str) -> impl Fn(&StructuredError) 
         let ended = Timestamp::parse(fact("endedAt")?.as_str()?)?;
         let began = || {
             let service = ServiceName::new(error.service.as_deref()?).ok()?;
-            let number = fact("incarnation")?.as_u64()?;
+            let number = fact("run")?.as_u64()?;
             let mut failures = memory.services.get(&service)?.failures.iter();
             let failed_run = failures.find(|failed_run| failed_run.number == number)?;
             failed_run

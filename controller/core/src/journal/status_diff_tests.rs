@@ -37,7 +37,7 @@ fn a_crash_is_an_error_a_restart_and_a_recovery_and_nothing_is_told_twice() {
     let names = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<String> {
         let notes = events_between(&env, before, after, &EnvHistory::default());
         let name = |note: &Event| {
-            serde_json::to_value(note).unwrap()["note"]
+            serde_json::to_value(note).unwrap()["event"]
                 .as_str()
                 .unwrap()
                 .to_owned()
@@ -84,7 +84,7 @@ fn a_failed_health_check_is_told_with_how_long_ago_its_probe_began_to_fail() {
     let env = EnvName::new("shop").unwrap();
     let at = |text: &str| Timestamp::parse(text).unwrap();
     let told = |code, failing_since: Option<&str>| {
-        let details = serde_json::json!({ "endedAt": "2026-11-21T10:00:29.000Z", "incarnation": 3 });
+        let details = serde_json::json!({ "endedAt": "2026-11-21T10:00:29.000Z", "run": 3 });
         let error = StructuredError::new(code, "it failed")
             .service("api")
             .details(details);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_not_tried_again() {
+    fn unrunnable_command_is_not_retried() {
         for code in [126, 127] {
             let mut dead = failures(&[1_000]);
             dead[0].exit_code = code;

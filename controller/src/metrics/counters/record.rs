@@ -31,7 +31,7 @@ impl Counters {
             }
             Entry::Event(note) => {
                 self.note(note, Timestamp::parse(&record.at).unwrap_or_default());
-                "note"
+                "event"
             }
         };
         self.records.with_label_values(&[kind]).inc();

@@ -74,7 +74,7 @@ impl<'a> FailureContext<'a> {
             "oomSuspected": diagnose::oom_suspected(failed_run),
             "memoryLimit": failed_run.memory_limit,
             "memoryPeak": failed_run.peak(),
-            "incarnation": failed_run.number,
+            "run": failed_run.number,
             "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, failed_run.number),
             "lastLine": failed_run.evidence.as_ref().and_then(last_line).map(|line| self.redacted(line)),
         });
