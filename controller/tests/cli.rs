@@ -288,7 +288,10 @@ fn rejected_edit_is_shown_next_to_running_services() {
         status: Truth::False,
         ..status.conditions[0].clone()
     });
-    status.diagnostics = vec![argus_crds::diagnostic::Diagnostic::error("services", "is no map")];
+    status.diagnostics = vec![argus_crds::diagnostic::Diagnostic::error(
+        "services",
+        "is not a map",
+    )];
     home.status(&status);
     let table = out(&home.run(&["get"]));
     assert!(table.contains("file rejected: 1 error\n"), "{table}");

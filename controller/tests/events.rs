@@ -45,10 +45,9 @@ fn write(dir: &Path, text: &str) {
 fn write_history(dir: &Path) {
     const OLD: &str = "2026-01-01T00:00:00.000Z";
     let subject = json!({ "kind": "service", "environment": "shop", "service": "web" });
-    let act = json!({ "verb": "start-container", "id": "0123456789abcdef0123" });
-    let intent =
-        json!({ "kind": "intent", "environment": "shop", "subject": subject, "act": act, "cause": "ready" });
-    let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "end": "failed", "code": "PORT_CONFLICT", "ms": 12 });
+    let action = json!({ "verb": "start-container", "id": "0123456789abcdef0123" });
+    let intent = json!({ "kind": "intent", "environment": "shop", "subject": subject, "action": action, "cause": "ready" });
+    let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "outcome": "failed", "code": "PORT_CONFLICT", "ms": 12 });
     let restart = json!({ "kind": "event", "event": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
     let start = Entry::Event(Event::Start {
         version: "0.1.0".to_owned(),

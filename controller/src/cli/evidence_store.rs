@@ -175,8 +175,7 @@ fn entries(folder: &Path) -> Result<Vec<String>, Failure> {
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::fault(&format!("cannot read `{}`", path.display()), error);
     if error.kind() == ErrorKind::PermissionDenied {
-        return failure
-            .hint("run this command as the controller's user, who alone may read logs of containers");
+        return failure.hint("run this command as the controller's user, because evidence is private to it");
     }
     failure
 }

@@ -81,7 +81,7 @@ pub(crate) async fn of(
     ) {
         (true, None) => listed(&state).await,
         (true, Some(limit)) => through(&state, projects, limit).await,
-        (false, clean) => offline::look(settings, projects, clean).await,
+        (false, clean) => offline::list_or_clean(settings, projects, clean).await,
     }
 }
 

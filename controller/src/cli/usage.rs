@@ -7,7 +7,7 @@ use super::output;
 use crate::exit::{Exit, Failure};
 use crate::settings::Colour;
 
-/// Minimum edit distance at which a command is no longer suggested.
+/// Commands are suggested only below this edit distance.
 const MAX_DISTANCE: usize = 3;
 
 /// Prints the error, or the requested help or version, and returns the exit code.

@@ -385,7 +385,7 @@ async fn arguments_that_are_none_are_told_with_those_that_there_are() {
         (
             "argus_why",
             json!({ "environment": "shop", "service": "x" }),
-            "it has none",
+            "it has no services",
         ),
     ] {
         let answer = stage.call(tool, arguments.clone()).await;

@@ -14,7 +14,7 @@ pub(crate) struct TimeOptions {
     /// Deadline of short engine calls, at most 60s [default: 10s]
     #[arg(long, env = "ARGUS_TIMEOUT_SHORT", value_name = "TIME", value_parser = short)]
     timeout_short: Option<Duration>,
-    /// Deadline of long engine calls; for pulls and builds without progress [default: 120s]
+    /// Deadline of long engine calls, or of pulls without progress [default: 120s]
     #[arg(long, env = "ARGUS_TIMEOUT_LONG", value_name = "TIME", value_parser = bounded)]
     timeout_long: Option<Duration>,
     /// Maximum wait for calls in flight on a stop [default: 30s]
@@ -26,7 +26,7 @@ pub(crate) struct TimeOptions {
     /// Initial cooldown of the engine's breaker [default: 30s]
     #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = cooldown)]
     breaker_cooldown: Option<Duration>,
-    /// Time without a renewal after which other controllers call this one dead [default: 90s]
+    /// Time without a renewal until the lease expires [default: 90s]
     #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = lease, hide = true)]
     lease_ttl: Option<Duration>,
 }

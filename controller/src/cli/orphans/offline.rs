@@ -32,7 +32,7 @@ use crate::exit::Failure;
 use crate::settings::Settings;
 
 /// Lists the orphans. With `clean`, removes them within this time.
-pub(super) async fn look(
+pub(super) async fn list_or_clean(
     settings: &Settings,
     projects: &[String],
     clean: Option<Duration>,
@@ -98,7 +98,7 @@ pub(super) async fn look(
     }
 }
 
-/// Takes the lock of the state directory, so that no controller runs meanwhile, and reads its identity.
+/// Takes the lock of the state directory, so that no controller can start, and reads its identity.
 fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
     let refused = |error: StateError| app::state_failure(&error);
     let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
