@@ -13,7 +13,7 @@ use crate::cli::output;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum FindingSeverity {
-    /// Something does not work.
+    /// An error or a broken state.
     Fail,
     /// A risk or a degraded state.
     Warn,
