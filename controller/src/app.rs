@@ -194,6 +194,7 @@ fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler
         env_allow: settings.env_allow.clone(),
         process_env: spec_files::process_env(),
         allow_mounts: spec_files::allow_mounts(settings),
+        engine_socket: spec_files::engine_socket(settings),
         own_image: own_image::when_needed(&StateDir::at(settings.state.clone())),
         publish_address: settings.publish_address,
         engine_host,

@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_backend::host_path;
+use argus_core::desired::excluded::Excluded;
 use argus_core::desired::{Build, own_image_tag};
 use argus_core::ident::Hash;
 use argus_reconciler::specs::admitter::OwnImage;
@@ -16,8 +18,8 @@ use argus_reconciler::state_dir::StateDir;
 /// The folder of a state directory that the image is built from.
 pub(crate) fn folder(state: &StateDir) -> PathBuf {
     let folder = state.private().join("own-image");
-    // However the state directory is written, it is one folder.
-    std::path::absolute(&folder).unwrap_or(folder)
+    // However the state directory is written, it is one folder; a build context has no links in its path.
+    host_path::real(&std::path::absolute(&folder).unwrap_or(folder))
 }
 
 /// For a controller, which fills the folder when a file has mocks.
@@ -34,7 +36,7 @@ pub(crate) fn when_needed(state: &StateDir) -> OwnImage {
 pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
     let folder = folder(state);
     fill(&folder)?;
-    let hex = Digests::default().of(&folder, Path::new("Dockerfile"))?;
+    let hex = Digests::default().of(&folder, Path::new("Dockerfile"), &Excluded::default())?;
     let digest = Hash::new(hex).map_err(io::Error::other)?;
     Ok(Build {
         tag: own_image_tag(&digest),
@@ -42,6 +44,7 @@ pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
         dockerfile: "Dockerfile".to_owned(),
         args: BTreeMap::new(),
         digest,
+        excluded: Excluded::default(),
     })
 }
 

@@ -96,6 +96,7 @@ fn own_image(engine: &PrivateEngine) -> OwnImage {
         dockerfile: "Dockerfile".to_owned(),
         args: std::collections::BTreeMap::new(),
         digest: Hash::new("1").unwrap(),
+        excluded: argus_core::desired::excluded::Excluded::default(),
     };
     Arc::new(move || Ok(build.clone()))
 }

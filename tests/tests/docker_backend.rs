@@ -790,6 +790,7 @@ fn image_is_built_from_its_context() {
             dockerfile: "Dockerfile".into(),
             args,
             digest: digest.clone(),
+            excluded: argus_core::desired::excluded::Excluded::default(),
         };
         let received = Received::default();
         assert_eq!(

@@ -426,8 +426,7 @@ fn crash_is_streamed_and_replayed_to_returning_clients() {
 }
 
 #[test]
-fn ten_thousand_events_reach_500_clients_exactly_once()
- {
+fn ten_thousand_events_reach_500_clients_exactly_once() {
     const FAULTY: u64 = 10_000;
     // The clients read what comes through one after the other: what they want of the storm is that much each.
     const CROWD: usize = 200;

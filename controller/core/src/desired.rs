@@ -5,8 +5,10 @@ mod confinement;
 pub mod conflict;
 mod container;
 mod duplicates;
+pub mod excluded;
 pub mod fork;
 pub mod hash;
+pub mod host;
 mod identity;
 mod ignored;
 mod image;
@@ -206,6 +208,9 @@ pub struct Build {
     pub args: BTreeMap<String, String>,
     /// Hash of the Dockerfile's and the context's contents: a new digest is a new build.
     pub digest: Hash,
+    /// What the context never contains.
+    #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
+    pub excluded: excluded::Excluded,
 }
 
 /// The name of the images of this program, which stands before their tags.

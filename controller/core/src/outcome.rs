@@ -100,6 +100,9 @@ pub enum ActionError {
     /// A mount's source is missing or refused.
     #[error("mount failed: {0}")]
     BadMount(String),
+    /// A mount's source leads elsewhere than it did when the file was accepted; no container has it.
+    #[error("mount refused: {0}")]
+    MountRefused(String),
     /// The container could not be started for another reason.
     #[error("start failed: {0}")]
     StartFailed(String),

@@ -1,6 +1,7 @@
 //! Every act as exactly one change of the engine, with the looks that make it safe to repeat.
 
 mod container;
+pub(crate) mod mounts;
 mod network;
 mod port;
 mod volume;

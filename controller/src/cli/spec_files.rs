@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use argus_core::desired::Desired;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
+use argus_docker::Endpoint;
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImage};
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::specs::scan::{MAX_FILE, read_bounded};
+use argus_reconciler::specs::surroundings::Access;
 use argus_reconciler::specs::{Rules, SpecLoader, SpecRegistry, StartingPoint, env_vars};
 use argus_reconciler::state_dir::StateDir;
 use sha2::{Digest as _, Sha256};
@@ -88,10 +90,12 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
 pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let admitter = admitter(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let (variables, warning) = env_vars::dotenv(&absolute);
+    let mut around = admitter.surroundings(&absolute);
+    around.resolve(&admitter.named(&around.file, bytes));
+    let (variables, warning) = env_vars::dotenv(&around);
     let mut digests = Digests::default();
     let variables = env_vars::passed(variables, &process_env(), &settings.env_allow);
-    let needs = admitter.needs(&absolute, bytes, &variables);
+    let needs = admitter.needs(&around.file, bytes, &variables, &around.host);
     let own = own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
         let digest = own.digest(&build, &mut digests)?;
@@ -100,15 +104,16 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let digests = digests.collect();
     let documents = needs.documents.into_iter();
     let documents = documents
-        .map(|(mock, at)| (mock, env_vars::document(&at)))
+        .map(|(mock, at)| (mock, env_vars::document(&at, &around)))
         .collect();
     let input = AdmissionInput {
-        path: &absolute,
+        path: &around.file,
         name: &path.display().to_string(),
         bytes,
         variables,
         digests,
         documents,
+        host: around.host.clone(),
         uuid: env_vars::uuid("", path, &Sha256::digest(bytes).into()),
         first_seen: clock::now(),
     };
@@ -131,8 +136,8 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     }
 }
 
-/// Folder of the image of this program. It is not built here: validation only needs its name, which does not depend on a
-/// controller run.
+/// Image of this program for mocks. Its folder is not filled here: it is missing before the first controller run, and mocks
+/// are still validated.
 fn own_image(settings: &Settings) -> OwnImage {
     OwnImage {
         folder: own_image::folder(&StateDir::at(settings.state.clone())),
@@ -143,8 +148,18 @@ fn own_image(settings: &Settings) -> OwnImage {
 fn admitter(settings: &Settings) -> SpecAdmitter {
     SpecAdmitter {
         own_image: own_image::folder(&StateDir::at(settings.state.clone())),
-        allow_mounts: allow_mounts(settings),
+        access: Access {
+            allow_mounts: allow_mounts(settings),
+            state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),
+            engine: engine_socket(settings),
+        },
     }
+}
+
+/// Path of the engine's socket. `None` for engines over TCP and for invalid settings.
+pub(crate) fn engine_socket(settings: &Settings) -> Option<PathBuf> {
+    let endpoint = Endpoint::discover(settings.docker_host.as_deref()).ok()?;
+    endpoint.socket().map(Path::to_path_buf)
 }
 
 /// Absolute paths of the folders outside a file's own that it may mount.

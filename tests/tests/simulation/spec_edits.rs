@@ -29,6 +29,7 @@ fn judge(book: &mut SpecRegistry, bytes: &[u8], fixture: &SimFixture) {
         variables: BTreeMap::new(),
         digests: BTreeMap::new(),
         documents: std::collections::BTreeMap::new(),
+        host: argus_core::desired::host::HostPaths::default(),
         uuid: String::new(),
         first_seen: START,
     };

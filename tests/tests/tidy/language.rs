@@ -13,7 +13,10 @@ use super::{ends_with, files, none, read, sources};
 
 /// Words that no identifier contains, with the standard term to use instead.
 const NAMES: &[(&str, &[&str])] = &[
-    ("report, return, output", &["tell", "tells", "teller", "telling", "told"]),
+    (
+        "report, return, output",
+        &["tell", "tells", "teller", "telling", "told"],
+    ),
     (
         "check, inspect, read",
         &["look", "looks", "looked", "looking", "sighting", "sightings"],
@@ -27,7 +30,10 @@ const NAMES: &[(&str, &[&str])] = &[
     ("error, problem, fault", &["trouble", "troubles"]),
     ("diagnostic, severity", &["complaint", "complaints", "gravity"]),
     ("planner, watch, executor", &["brain", "eye", "eyes", "hands"]),
-    ("snapshot, registry, writer", &["outlook", "desk", "chronicle", "ledger"]),
+    (
+        "snapshot, registry, writer",
+        &["outlook", "desk", "chronicle", "ledger"],
+    ),
     ("overrides, requests", &["wish", "wishes"]),
     ("peers, leases", &["company", "standing"]),
     ("failure, failed run", &["death", "deaths", "deed"]),
@@ -35,13 +41,26 @@ const NAMES: &[(&str, &[&str])] = &[
     ("preflight, connectivity", &["survey", "surveyor", "verifier"]),
     (
         "rate limit, faults, orphan",
-        &["storm", "weather", "stray", "blackout", "doubt", "doubts", "grip", "linger"],
+        &[
+            "storm", "weather", "stray", "blackout", "doubt", "doubts", "grip", "linger",
+        ],
     ),
     ("tasks, heartbeat", &["crew", "pulse", "keeper"]),
-    ("project, module, layer, fixture", &["house", "room", "floor", "scene", "beside", "goods", "heritage"]),
+    (
+        "project, module, layer, fixture",
+        &["house", "room", "floor", "scene", "beside", "goods", "heritage"],
+    ),
     (
         "a noun instead of a person",
-        &["who", "whom", "whose", "whoever", "nobody", "somebody", "everybody"],
+        &[
+            "who",
+            "whom",
+            "whose",
+            "whoever",
+            "nobody",
+            "somebody",
+            "everybody",
+        ],
     ),
     ("run", &["incarnation", "incarnations"]),
     ("unhealthy", &["unwell"]),
@@ -52,7 +71,10 @@ const WORDS: &[(&str, u8)] = &[
     (r"told|tells?|telling", 3),
     (r"mends?|mended|mending", 3),
     (r"goes on|go on|went on|comes? of|came of", 3),
-    (r"at once|anew|by itself|by themselves|beside|for ever|in good order", 4),
+    (
+        r"at once|anew|by itself|by themselves|beside|for ever|in good order",
+        4,
+    ),
     (r"(?:which|that|this) is no", 5),
     (r"whoever|whom|somebody|nobody|everybody", 6),
 ];
@@ -89,7 +111,11 @@ impl Language {
         let prose = self.code.replace_all(text, "");
         let found = self.words.iter().filter_map(|(words, rule)| {
             let word = words.find(&prose)?;
-            Some(format!("{place}: `{}` in a text (rule {rule}): {}", word.as_str(), text.trim()))
+            Some(format!(
+                "{place}: `{}` in a text (rule {rule}): {}",
+                word.as_str(),
+                text.trim()
+            ))
         });
         found.collect()
     }
@@ -101,8 +127,13 @@ impl Language {
     }
 
     fn name(&self, place: &str, name: &str) -> Option<String> {
-        let part = parts(name).into_iter().find(|part| self.names.contains_key(part.as_str()))?;
-        Some(format!("{place}: `{part}` in the name `{name}`; use: {}", self.names[part.as_str()]))
+        let part = parts(name)
+            .into_iter()
+            .find(|part| self.names.contains_key(part.as_str()))?;
+        Some(format!(
+            "{place}: `{part}` in the name `{name}`; use: {}",
+            self.names[part.as_str()]
+        ))
     }
 
     fn tokens(&self, path: &str, tokens: TokenStream, offences: &mut Vec<String>) {
@@ -144,7 +175,9 @@ fn parts(name: &str) -> Vec<String> {
 
 /// The Rust files under these rules: all but this one, which lists the banned words.
 fn checked_sources() -> impl Iterator<Item = String> {
-    sources().into_iter().filter(|path| path != "tests/tests/tidy/language.rs")
+    sources()
+        .into_iter()
+        .filter(|path| path != "tests/tests/tidy/language.rs")
 }
 
 #[test]
@@ -186,7 +219,9 @@ fn pages_follow_the_style_guide() {
     let language = Language::new();
     let mut offences = Vec::new();
     // The style guide itself names what it bans.
-    let pages = files().into_iter().filter(|path| ends_with(path, "md") && path != "docs/messages.md");
+    let pages = files()
+        .into_iter()
+        .filter(|path| ends_with(path, "md") && path != "docs/messages.md");
     for path in pages {
         let mut is_code = false;
         let mut is_continued = false;
@@ -211,7 +246,9 @@ fn pages_follow_the_style_guide() {
 
 #[test]
 fn test_names_have_at_most_60_characters() {
-    let test = Regex::new(r"(?s)#\[(?:tokio::)?test(?:\([^\]]*\))?\]\s*(?:#\[[^\n]*\]\s*)*(?:async )?fn (\w+)").expect("a valid pattern");
+    let test =
+        Regex::new(r"(?s)#\[(?:tokio::)?test(?:\([^\]]*\))?\]\s*(?:#\[[^\n]*\]\s*)*(?:async )?fn (\w+)")
+            .expect("a valid pattern");
     let mut offences = Vec::new();
     for path in sources() {
         let text = read(&path);

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use argus_crds::{Diagnostic, E2eSpec, VolumeDeletion};
 
+use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
+use crate::desired::host::HostPaths;
 use crate::desired::identity::{Identity, shown};
 use crate::desired::peers::{Peer, Peers};
 use crate::desired::{
-    Criticality, Desired, Mount, Service, confinement, container, duplicates, ignored, mock, needs, settings,
+    Criticality, Desired, Image, Mount, Service, confinement, container, duplicates, ignored, mock, needs,
+    settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::secrets::Secrets;
@@ -41,6 +44,8 @@ pub struct SpecContext {
     pub own_image: String,
     /// The text of each mock's `openapi` document, as far as it could be read.
     pub documents: BTreeMap<String, String>,
+    /// What the host has at the paths that the file names.
+    pub host: HostPaths,
 }
 
 /// What came of a file.
@@ -70,7 +75,8 @@ pub fn admit(written: &E2eSpec, context: &SpecContext) -> Admission {
     let network = identity.network(written.network.name.as_deref(), to);
     let ports = settings::ports(written, to);
     let peers = gather(written, to);
-    let services = services(written, &identity, context, &peers, to);
+    let mut services = services(written, &identity, context, &peers, to);
+    exclude(&mut services, context);
     duplicates::check(&services, ports.strategy, to);
     needs::circles(&services, to);
     let restart = settings::restart(written, to);
@@ -212,6 +218,26 @@ fn services(
         }
     }
     services
+}
+
+/// Leaves what no image may contain out of every build: known once all mounts of the environment are.
+fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
+    let writable = |mount: &Mount| match mount {
+        Mount::Bind {
+            source,
+            read_only: false,
+            ..
+        } => Some(source.clone()),
+        Mount::Bind { .. } | Mount::Volume { .. } => None,
+    };
+    let mounts = services.iter().flat_map(|(_, service)| &service.mounts);
+    let writable: BTreeSet<String> = mounts.filter_map(writable).collect();
+    for (_, service) in services {
+        if let Image::Built(build) = &mut service.image {
+            let writable = writable.iter().map(String::as_str);
+            build.excluded = Excluded::of(&build.context, &context.host.state, writable);
+        }
+    }
 }
 
 fn volumes(services: &[(String, Service)]) -> Vec<ResourceName> {

@@ -3,7 +3,9 @@
 use argus_crds::{Build as Written, Diagnostic};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
+use crate::desired::host;
 use crate::desired::identity::{Identity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{Deferral, Filler};
@@ -85,6 +87,7 @@ fn build(
     let context = context?;
     let dockerfile = dockerfile(
         written.dockerfile.as_deref(),
+        &written.context,
         &context,
         &format!("{path}.dockerfile"),
         site,
@@ -99,11 +102,12 @@ fn build(
         dockerfile,
         args,
         digest,
+        // Known once all services are.
+        excluded: Excluded::default(),
     })
 }
 
-/// The folder that is sent to the engine. It is only read, and real projects keep the file below it, so a relative
-/// one may lie anywhere but at the root of the host.
+/// The folder that is sent to the engine, inside the project as every path of the host is.
 fn context(written: &str, path: &str, site: &SpecContext, to: &mut Vec<Diagnostic>) -> Option<String> {
     if !paths::is_sane(written) {
         to.push(
@@ -113,40 +117,45 @@ fn context(written: &str, path: &str, site: &SpecContext, to: &mut Vec<Diagnosti
         return None;
     }
     let context = paths::absolute(&site.directory, written);
-    if context == "/" || (written.starts_with('/') && !is_allowed(&context, site)) {
-        let message = format!(
-            "the build context `{}` lies outside the folder of this file",
-            shown(written)
-        );
-        let hint = "POLICY_VIOLATION: write it relative to the file, as in `.` or `..`";
+    if context == "/" || !is_allowed(&context, site) {
+        let message = format!("the build context `{}` lies outside the project", shown(written));
+        let hint = match context.as_str() {
+            "/" => "POLICY_VIOLATION: name a folder of the project".to_owned(),
+            _ => format!(
+                "POLICY_VIOLATION: name a folder of the project, or start the controller with `--allow-mount {context}`"
+            ),
+        };
         to.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
-    Some(context)
+    host::lead(context, written, path, site, to)
 }
 
-/// Relative to the context where it lies in it, else absolute.
+/// Relative to the context where it lies in it, else absolute. `named` is the context as the file names it.
 fn dockerfile(
     written: Option<&str>,
+    named: &str,
     context: &str,
     path: &str,
     site: &SpecContext,
     to: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    let Some(written) = written else {
-        return Some("Dockerfile".to_owned());
-    };
-    if !paths::is_sane(written) {
+    if written.is_some_and(|written| !paths::is_sane(written)) {
         to.push(
             Diagnostic::error(path, "`dockerfile` is no path")
                 .hint("leave it out for `Dockerfile` in the context"),
         );
         return None;
     }
-    let absolute = paths::absolute(&site.directory, written);
+    let shown_as = written.unwrap_or("Dockerfile");
+    let absolute = match written {
+        Some(written) => paths::absolute(&site.directory, written),
+        None => paths::absolute(&paths::absolute(&site.directory, named), "Dockerfile"),
+    };
+    let absolute = host::lead(absolute, shown_as, path, site, to)?;
     match paths::below(&absolute, context) {
         Some("") => {
-            let message = format!("`{}` is the build context itself", shown(written));
+            let message = format!("`{}` is the build context itself", shown(shown_as));
             to.push(Diagnostic::error(path, message).hint("name the file, as in `./Dockerfile`"));
             None
         }
@@ -154,8 +163,8 @@ fn dockerfile(
         None if is_allowed(&absolute, site) => Some(absolute),
         None => {
             let message = format!(
-                "`{}` lies outside the build context and the folder of this file",
-                shown(written)
+                "`{}` lies outside the build context and the project",
+                shown(shown_as)
             );
             let hint = "POLICY_VIOLATION: move it into one of them";
             to.push(Diagnostic::error(path, message).hint(hint));

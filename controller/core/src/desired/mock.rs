@@ -7,6 +7,7 @@ use argus_crds::mock::config::{MockConfig, RESERVED};
 use argus_crds::{Command, Diagnostic, Mock, MockMode};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
 use crate::desired::identity::{self, Identity};
 use crate::desired::image;
@@ -171,6 +172,7 @@ fn of_ours(
             dockerfile: "Dockerfile".to_owned(),
             args: BTreeMap::new(),
             digest,
+            excluded: Excluded::default(),
         }),
         command: Some(["mock", "serve", "--config", CONFIG].map(str::to_owned).to_vec()),
         environment: BTreeMap::new(),

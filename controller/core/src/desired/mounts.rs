@@ -6,6 +6,7 @@ use argus_crds::Diagnostic;
 
 use crate::desired::Mount;
 use crate::desired::admit::SpecContext;
+use crate::desired::host;
 use crate::desired::identity::{Identity, resource, shown};
 use crate::desired::paths;
 
@@ -118,7 +119,7 @@ fn one(
         to.push(Diagnostic::warning(path, message).hint("leave it out"));
     }
     let read_only = options.contains(&"ro");
-    if source.contains('/') || source.starts_with(['.', '~']) {
+    if host::is_bind(source) {
         let source = bind_source(source, path, context, to)?;
         Some(Mount::Bind {
             source,
@@ -159,14 +160,7 @@ pub(super) fn bind_source(
     }
     let source = paths::absolute(&context.directory, written);
     if gives_engine(&source) {
-        let message = format!(
-            "`{}` would hand the engine's socket to the container",
-            shown(written)
-        );
-        return refuse(
-            message,
-            "POLICY_VIOLATION: the engine's socket is root on the host; mount something else",
-        );
+        return hands_over(written, path, to);
     }
     if !is_allowed(&source, context) {
         let message = format!("`{}` lies outside the folder of this file", shown(written));
@@ -175,12 +169,35 @@ pub(super) fn bind_source(
         );
         return refuse(message, &hint);
     }
-    Some(source)
+    let real = host::lead(source, written, path, context, to)?;
+    if gives_engine(&real) {
+        return hands_over(written, path, to);
+    }
+    if !context.host.state.is_empty() && paths::lies_in(&real, &context.host.state) {
+        let message = format!("`{}` lies in the state directory of Argus", shown(written));
+        let hint = "POLICY_VIOLATION: who reads it can command the controller; mount another directory";
+        to.push(Diagnostic::error(path, message).hint(hint));
+        return None;
+    }
+    Some(real)
+}
+
+fn hands_over(written: &str, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
+    let message = format!(
+        "`{}` would hand the engine's socket to the container",
+        shown(written)
+    );
+    let hint = "POLICY_VIOLATION: the engine's socket is root on the host; mount something else";
+    to.push(Diagnostic::error(path, message).hint(hint));
+    None
 }
 
 /// Whether the path lies in the folder of the file, or in one that the controller was told to allow.
 pub(super) fn is_allowed(path: &str, context: &SpecContext) -> bool {
-    let own = paths::absolute("/", &context.directory);
+    let own = match context.host.project.as_str() {
+        "" => paths::absolute("/", &context.directory),
+        project => project.to_owned(),
+    };
     let allowed = context
         .allow_mounts
         .iter()

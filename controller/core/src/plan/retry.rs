@@ -26,7 +26,9 @@ impl ActionFailure {
             | ActionError::NetworkInUse(_)
             | ActionError::Busy(_) => grow(500, 30_000),
             ActionError::StartFailed(_) | ActionError::PullFailed(_) => grow(2_000, 60_000),
-            ActionError::ImageNotFound(_) | ActionError::AuthRequired(_) => grow(10_000, 60_000),
+            ActionError::ImageNotFound(_) | ActionError::AuthRequired(_) | ActionError::MountRefused(_) => {
+                grow(10_000, 60_000)
+            }
             ActionError::RateLimited { retry_after, .. } => {
                 let asked = retry_after.map(|span| self.at + span);
                 grow(10_000, 300_000).max(asked)

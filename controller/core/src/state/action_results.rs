@@ -335,10 +335,12 @@ fn leaves(error: &ActionError) -> EffectAfterFailure {
         | ActionError::Unreachable(_)
         | ActionError::Engine(_)
         | ActionError::Busy(_) => EffectAfterFailure::Unknown,
+        // A container with a refused mount was removed.
         ActionError::Gone
         | ActionError::NetworkGone(_)
         | ActionError::NetworkInUse(_)
-        | ActionError::NotOurs(_) => EffectAfterFailure::Absent,
+        | ActionError::NotOurs(_)
+        | ActionError::MountRefused(_) => EffectAfterFailure::Absent,
         ActionError::CircuitOpen
         | ActionError::JournalUnwritable(_)
         | ActionError::NameTaken { .. }

@@ -296,6 +296,7 @@ fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
             | ActionError::BuildFailed { .. }
             | ActionError::EntrypointNotFound(_)
             | ActionError::BadMount(_)
+            | ActionError::MountRefused(_)
             | ActionError::StartFailed(_)
             | ActionError::Gone
             | ActionError::NetworkGone(_)

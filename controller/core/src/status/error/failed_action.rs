@@ -30,6 +30,7 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::PullFailed(_) => Code::ImagePullFailed,
         ActionError::BuildFailed { .. } => Code::BuildFailed,
         ActionError::EntrypointNotFound(_) => Code::EntrypointNotFound,
+        ActionError::MountRefused(_) => Code::PolicyViolation,
         ActionError::BadMount(_)
         | ActionError::StartFailed(_)
         | ActionError::Unknown(_)
