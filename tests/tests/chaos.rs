@@ -53,7 +53,7 @@ fn frozen_engine_is_reported_and_survived() {
     let engine = PrivateEngine::start();
     images(&engine);
     let options = RunOptions {
-        env: vec![("ARGUS_TIMEOUT_QUICK".into(), "2".into())],
+        env: vec![("ARGUS_TIMEOUT_SHORT".into(), "2".into())],
         ..RunOptions::default()
     };
     let argus = Controller::start(&engine, options);

@@ -123,7 +123,7 @@ fn environment_ends_after_its_ttl() {
     argus.wait_until(LIMIT, "it is said why there is none", || {
         let get = argus.cli(&["get", "brief"]);
         let output = String::from_utf8_lossy(&get.stderr).into_owned();
-        output.contains("its `argus.ttl` is over").then_some(())
+        output.contains("expired after its `argus.ttl`").then_some(())
     });
     // A removal is of a container that nobody desires, and so of no environment.
     let events = argus.cli(&["events", "--type", "intent"]);

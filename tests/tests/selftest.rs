@@ -120,9 +120,9 @@ fn selftest_recovers_all_and_cleans_up() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     eprintln!("{report:#}");
     assert!(output.status.success(), "{text}");
-    let names: Vec<_> = report["troubles"]
+    let names: Vec<_> = report["faults"]
         .as_array()
-        .expect("troubles")
+        .expect("faults")
         .iter()
         .map(|row| row["name"].as_str().unwrap_or_default())
         .collect();

@@ -394,7 +394,7 @@ async fn invalid_arguments_are_rejected_with_the_valid_ones() {
         (
             "argus_why",
             json!({ "environment": "shop", "service": "x" }),
-            "it has none",
+            "it has no services",
         ),
     ] {
         let result = fixture.call(tool, arguments.clone()).await;

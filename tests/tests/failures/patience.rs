@@ -124,7 +124,7 @@ fn silent_registry_is_waited_for_until_the_limit() {
     let argus = Controller::start(
         engine,
         RunOptions {
-            env: vec![("ARGUS_TIMEOUT_HEAVY".to_owned(), "2s".to_owned())],
+            env: vec![("ARGUS_TIMEOUT_LONG".to_owned(), "2s".to_owned())],
             ..RunOptions::default()
         },
     );

@@ -197,7 +197,7 @@ fn looking(name: &str) -> Vec<Step> {
             of(name, &json!({ "service": "web" })),
             |answer| {
                 let message = error(&answer["result"])["message"].to_string();
-                assert!(message.contains("nothing is kept"), "{message}");
+                assert!(message.contains("no evidence for"), "{message}");
             },
         ),
         (
@@ -228,7 +228,7 @@ fn looking(name: &str) -> Vec<Step> {
             of(name, &json!({ "mock": "web" })),
             |answer| {
                 let message = error(&answer["result"])["message"].to_string();
-                assert!(message.contains("no mock"), "{message}");
+                assert!(message.contains("not a mock"), "{message}");
             },
         ),
         ("argus_explain", json!({ "code": "PORT_CONFLICT" }), |answer| {

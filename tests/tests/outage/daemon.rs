@@ -25,7 +25,7 @@ fn engine_stopped_for_90_s_is_reported_and_found() {
     const ASLEEP: Duration = Duration::from_secs(90);
     let engine = prepared(Options::default());
     let options = RunOptions {
-        env: vec![("ARGUS_TIMEOUT_QUICK".into(), "2".into())],
+        env: vec![("ARGUS_TIMEOUT_SHORT".into(), "2".into())],
         ..RunOptions::default()
     };
     let argus = Controller::start(&engine, options);

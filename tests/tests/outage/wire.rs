@@ -97,8 +97,8 @@ const CASES: &[Case] = &[
 
 fn quick() -> Vec<(String, String)> {
     vec![
-        ("ARGUS_TIMEOUT_QUICK".into(), "2".into()),
-        ("ARGUS_TIMEOUT_HEAVY".into(), "15".into()),
+        ("ARGUS_TIMEOUT_SHORT".into(), "2".into()),
+        ("ARGUS_TIMEOUT_LONG".into(), "15".into()),
     ]
 }
 
