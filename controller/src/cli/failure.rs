@@ -31,7 +31,7 @@ pub(crate) struct RunSummary {
     /// Exit code, as the engine reports it.
     pub(crate) exit_code: Option<i64>,
     /// False if the engine lost the exit code of the process.
-    pub(crate) is_exit_code_known: Option<bool>,
+    pub(crate) exit_code_known: Option<bool>,
     /// Name of the signal behind the exit code, such as `SIGKILL`.
     pub(crate) signal: Option<String>,
     /// Out-of-memory flag of the engine.
@@ -59,7 +59,7 @@ impl From<&FailedRun> for RunSummary {
             started_at: failed_run.started_at.map(|at| at.to_string()),
             ended_at: Some(failed_run.at.to_string()),
             exit_code: Some(failed_run.exit_code),
-            is_exit_code_known: None,
+            exit_code_known: None,
             signal: diagnose::signal(failed_run.exit_code).map(str::to_owned),
             oom_killed: failed_run.oom_killed,
             oom_event: failed_run.oom_event,
@@ -89,7 +89,7 @@ impl RunSummary {
     /// End in words, such as `exit code 3 after 7s`.
     pub(crate) fn words(&self) -> String {
         let code = match self.exit_code {
-            Some(_) if self.is_exit_code_known == Some(false) => "exit code lost by the engine".to_owned(),
+            Some(_) if self.exit_code_known == Some(false) => "exit code lost by the engine".to_owned(),
             Some(code) => format!("exit code {code}"),
             None => "unknown exit code".to_owned(),
         };
