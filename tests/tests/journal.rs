@@ -87,7 +87,7 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
         (text.contains("mode Safe") && text.contains("No space left")).then_some(())
     });
     assert!(
-        argus.logs().contains("journal cannot be written"),
+        argus.logs().contains("cannot write the journal"),
         "{}",
         argus.logs()
     );

@@ -99,7 +99,7 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
         1.0,
     );
     assert!(prometheus.value("argus_action_duration_seconds_count{verb=\"start-container\"}") >= Some(1.0));
-    assert!(prometheus.value("argus_probes_total{kind=\"http\",result=\"good\"}") >= Some(1.0));
+    assert!(prometheus.value("argus_probes_total{kind=\"http\",result=\"success\"}") >= Some(1.0));
     drop(holder);
 
     // A crash.

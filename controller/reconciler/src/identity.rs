@@ -20,7 +20,7 @@ fn parse(text: &str) -> Option<&str> {
     (is_valid && words.next().is_none()).then_some(identity)
 }
 
-/// Returns the stored identity without a change of the file; `None` if there is no valid one.
+/// Returns the stored identity without a change of the file; `None` without a valid one.
 pub fn peek(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     parse(&text).map(str::to_owned)

@@ -136,7 +136,7 @@ pub(crate) async fn watch(lock: Arc<Lock>, stop: CancellationToken) {
 }
 
 impl Lock {
-    /// Describes a lock whose file is no longer at its path.
+    /// Describes the loss of a lock whose file was removed or replaced.
     pub(crate) fn lost(&self, state: &StateDir) -> String {
         let root = state.root().display();
         if !state.root().exists() {

@@ -218,9 +218,7 @@ impl Overrides {
         inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
         let history = inputs.state.environments.get(env);
-        let all = history
-            .map(|history| history.disruptions.as_slice())
-            .unwrap_or_default();
+        let all = history.map(|it| it.disruptions.as_slice()).unwrap_or_default();
         let Some(lease) = self.requests.end(env, case) else {
             let message =
                 format!("no test `{case}` runs on `{env}`; its lease may have expired an hour ago or more");

@@ -324,7 +324,7 @@ fn deadline_counts_only_time_in_which_a_revision_can_run() {
             .roll_back_automatically(inputs)
             .map(|at| at.0 / 1_000)
     };
-    assert_eq!(due(&mut fixture, 1_000), None, "there is no engine");
+    assert_eq!(due(&mut fixture, 1_000), None, "the engine is absent");
     fixture.store = listed();
     assert_eq!(due(&mut fixture, 1_100), Some(1_160));
     let hold = Command::Hold {

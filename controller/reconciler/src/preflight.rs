@@ -24,7 +24,7 @@ pub(crate) struct PreflightIo {
     pub(crate) preflights: watch::Sender<Arc<PreflightSnapshot>>,
 }
 
-/// Checks until `stop` is cancelled: after the engine becomes reachable, and on request. There is no timer.
+/// Checks until `stop` is cancelled: after the engine becomes reachable, and on request; never on a timer.
 pub(crate) async fn run<B: Backend>(
     backend: Arc<B>,
     state: StateDir,

@@ -225,7 +225,7 @@ impl Controller {
             Importance::Critical,
             lock::watch(lock.clone(), stop.clone()),
         );
-        let (folder, reader) = sync_barrier::sides();
+        let (folder, reader) = sync_barrier::channel();
         let channels = (starting_point, registries, reader);
         start_specs(&supervisor, rules(&options, &identity), channels, clock, &stop);
         // One watch of the engine serves the whole process: it cannot be created twice.

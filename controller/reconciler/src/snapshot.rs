@@ -156,7 +156,7 @@ impl Snapshot {
                 .specs
                 .unavailable
                 .clone()
-                .or_else(|| Some("a registry is out of reach".to_owned())),
+                .or_else(|| Some("an image registry is unreachable".to_owned())),
             Mode::Minimal => Some(self.engine_words()),
             Mode::Recovery => recovering.as_ref().map(|why| {
                 if self.store.synced() {
@@ -171,7 +171,7 @@ impl Snapshot {
                 Some(if now.is_some() {
                     why.clone()
                 } else {
-                    format!("{why}; that is over, `argus resume` goes on")
+                    format!("{why}; resolved now, run `argus resume`")
                 })
             }
         }

@@ -113,5 +113,5 @@ fn who_is_out_of_reach_though_all_looks_right_is_attached_anew_once() {
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
     let times = argus.logs().matches("out of reach, attached anew").count();
     assert!(times > 0, "it was attached anew");
-    assert_eq!(argus.logs().matches("act=\"disconnect-network\"").count(), 1);
+    assert_eq!(argus.logs().matches("action=\"disconnect-network\"").count(), 1);
 }

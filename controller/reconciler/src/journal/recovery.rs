@@ -71,7 +71,7 @@ impl Recovery {
                 });
             }
         }
-        let (died, last_heard) = self.contents.last.clone().unzip();
+        let (died, last_record) = self.contents.last.clone().unzip();
         let incident = Incident {
             schema_version: INCIDENT_VERSION,
             id: identity::fresh(now),
@@ -80,7 +80,7 @@ impl Recovery {
             run: identity.run.clone(),
             clean: self.clean,
             died,
-            last_seen: last_heard,
+            last_seen: last_record,
             open_intents,
             adopted: adopted(store, desired, identity),
             restarts: restarts(state),

@@ -1,4 +1,4 @@
-//! What a build's context holds, as one hash: another hash is another image.
+//! Digest of a build context: another digest requires another image.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -10,12 +10,12 @@ use sha2::{Digest, Sha256};
 
 use super::scan::Stamp;
 
-/// Most entries of a context that are looked at.
+/// Maximum number of entries of a context.
 const MAX_ENTRIES: usize = 50_000;
-/// Most bytes of a context that are read.
+/// Maximum size of a context, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Hashes of files, read again only where they changed.
+/// Cached hashes of files, which are read again only after a change.
 #[derive(Debug, Default)]
 pub struct Digests {
     files: BTreeMap<PathBuf, (Stamp, [u8; 32])>,
@@ -23,10 +23,11 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// Hash of the Dockerfile and of everything in the context that `.dockerignore` lets in, as lower case hex.
+    /// Returns the hash of the Dockerfile and of all entries that `.dockerignore` does not exclude, as lower-case
+    /// hex.
     ///
     /// # Errors
-    /// The context or the Dockerfile cannot be read, or the context is beyond all bounds.
+    /// The context or the Dockerfile cannot be read, or the context exceeds a limit.
     pub fn of(&mut self, context: &Path, dockerfile: &Path) -> io::Result<String> {
         let mut all = Sha256::new();
         let dockerfile = context.join(dockerfile);
@@ -43,7 +44,7 @@ impl Digests {
                 let meta = entry.metadata()?;
                 let out = ignored.matched(&path, meta.is_dir()).is_ignore();
                 if meta.is_dir() {
-                    // An ignored folder may still hold what a later `!` lets in again.
+                    // An ignored folder may contain files that a later `!` pattern includes.
                     if !out || ignored.num_whitelists() > 0 {
                         folders.push(path.clone());
                     }
@@ -57,13 +58,13 @@ impl Digests {
                 }
                 if entries > MAX_ENTRIES || bytes > MAX_BYTES {
                     return Err(io::Error::other(
-                        "build context holds more than 50,000 entries or 2 GiB; a `.dockerignore` makes it smaller",
+                        "build context exceeds 50,000 entries or 2 GiB; exclude files with a `.dockerignore`",
                     ));
                 }
                 found.insert(path, meta);
             }
         }
-        // In the order of the paths, which does not depend on the file system.
+        // Sorted by path, independent of the order in the file system.
         for (path, meta) in found {
             all.update(path.as_os_str().as_encoded_bytes());
             all.update([0]);
@@ -72,7 +73,7 @@ impl Digests {
         Ok(hex(&all.finalize()))
     }
 
-    /// Forgets the files that nobody asked for since the last call.
+    /// Drops the files that were not used since the last call.
     pub fn sweep(&mut self) {
         self.files = std::mem::take(&mut self.used);
     }
@@ -80,7 +81,7 @@ impl Digests {
     fn entry(&mut self, path: &Path, meta: &Metadata) -> io::Result<Vec<u8>> {
         let kind = meta.file_type();
         if kind.is_symlink() {
-            // A link enters the context as a link: what it points to is not followed.
+            // A symlink is part of the context as a link; its target is not read.
             let target = std::fs::read_link(path)?;
             return Ok([b"link ", target.as_os_str().as_encoded_bytes()].concat());
         }
@@ -118,7 +119,7 @@ impl Digests {
     }
 }
 
-/// Lower case hex.
+/// Formats bytes as lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
     bytes
@@ -127,7 +128,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The rules of `.dockerignore`, which anchors every pattern at the context's root.
+/// Rules of `.dockerignore`, which anchors every pattern at the context's root.
 fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
     let mut rules = ignore::gitignore::GitignoreBuilder::new("");
     let text = match std::fs::read_to_string(context.join(".dockerignore")) {
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_enters_the_image_changes_the_digest_and_nothing_else_does() {
+    fn only_included_files_change_the_digest() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(digest(), first, "ignored");
         write("keep.log", "kept");
         let second = digest();
-        assert_ne!(second, first, "let in again");
+        assert_ne!(second, first, "included again");
         write("src/main.rs", "fn main() { loop {} }");
         let third = digest();
         assert_ne!(third, second);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_dockerfile_is_an_error() {
+    fn missing_dockerfile_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         assert!(
             Digests::default()

@@ -1,4 +1,4 @@
-//! What a spec file may read of its surroundings: its `.env`, and what the controller was allowed to pass.
+//! Variables of a spec file: its `.env`, and the permitted environment variables of the controller.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 use super::digest::hex;
 use super::scan::{MAX_FILE, read_bounded};
 
-/// Prefix of variables that every file may read.
+/// Prefix of the variables that every spec file may read.
 pub const PREFIX: &str = "ARGUS_ENV_";
 
-/// The variables of the `.env` beside a file; a file that cannot be read says why.
+/// Variables of the `.env` file next to a spec file. Returns the cause if the file cannot be read.
 pub fn dotenv(spec: &Path) -> (BTreeMap<String, String>, Option<String>) {
     let path = spec.with_file_name(".env");
     let diagnostic = |why: String| (BTreeMap::new(), Some(format!("`{}` {why}", path.display())));
@@ -23,17 +23,18 @@ pub fn dotenv(spec: &Path) -> (BTreeMap<String, String>, Option<String>) {
     }
 }
 
-/// The text of a document that a file names; what is wrong with it in words.
+/// Text of a document that a spec file names, or the error text.
 pub fn document(path: &Path) -> Result<String, String> {
     let shown = path.display();
     match read_bounded(path, MAX_FILE) {
-        Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is no text in UTF-8")),
+        Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not UTF-8 text")),
         Ok(None) => Err(format!("`{shown}` is longer than {MAX_FILE} bytes")),
         Err(error) => Err(format!("`{shown}` cannot be read: {error}")),
     }
 }
 
-/// Adds what the controller passes on. It goes before the `.env`: somebody asked for it by name.
+/// Adds the permitted variables of the controller. They override the `.env`, because the user named them
+/// explicitly.
 pub fn passed(
     mut variables: BTreeMap<String, String>,
     process: &BTreeMap<String, String>,
@@ -47,7 +48,7 @@ pub fn passed(
     variables
 }
 
-/// A UUID that stays the same for the same contents of the same file.
+/// UUID that is stable for the same contents of the same file.
 pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
     let mut all = Sha256::new();
     for part in [controller.as_bytes(), path.as_os_str().as_encoded_bytes(), hash] {
@@ -55,7 +56,7 @@ pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
         all.update(part);
     }
     let mut hex: Vec<char> = hex(&all.finalize()[..16]).chars().collect();
-    // Version 8: made by a rule of one's own.
+    // Version 8: custom derivation.
     hex[12] = '8';
     hex[16] = 'a';
     let text: String = hex.into_iter().collect();
@@ -90,7 +91,7 @@ fn unquoted(value: &str) -> String {
         return rest.split('\'').next().unwrap_or(rest).to_owned();
     }
     let Some(rest) = value.strip_prefix('"') else {
-        // A `#` begins a comment only after a space, so that `a#b` is a value.
+        // A `#` starts a comment only after a space, so `a#b` is a value.
         return value.split(" #").next().unwrap_or(value).trim_end().to_owned();
     };
     let mut text = String::new();
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_dotenv_file() {
+    fn dotenv_lines_are_parsed() {
         let text =
             "# c\nA=1\nexport B = two words # c\nC='$x #1'\nD=\"a\\nb\\\"\" # c\nE=\nF=a#b\nnothing\n=x\n";
         let read = parse(text);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_belongs_to_contents() {
+    fn uuid_depends_on_controller_path_and_contents() {
         let one = uuid("C", Path::new("a"), &[1; 32]);
         assert_eq!(one, uuid("C", Path::new("a"), &[1; 32]));
         assert_ne!(one, uuid("C", Path::new("a"), &[2; 32]));
