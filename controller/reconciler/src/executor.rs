@@ -1,8 +1,8 @@
 //! Executor: runs the actions of the planner, each with a permit and a deadline, and reports every result.
 //!
 //! [`Executor::submit`] starts an action and [`Executor::next_result`] returns the next result. An action that
-//! changes the engine starts only after its intent is on disk in the [`Journal`]. Results, not timeouts of the
-//! reconciler, end an action: a call without an answer ends at its deadline with an unknown outcome.
+//! changes the engine starts only after its intent is on disk in the [`Journal`]. A call without
+//! an answer ends at its deadline with an unknown outcome.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -79,7 +79,7 @@ pub struct Options {
     pub lease_ttl: Duration,
     /// Maximum time that a stop waits for the actions in flight [default: 30 s].
     pub stop_grace: Duration,
-    /// Maximum size of a journal file in bytes [default: [`crate::journal::handle::LIMIT`]].
+    /// Maximum size of a journal file in bytes; the default is [`crate::journal::handle::LIMIT`].
     pub journal_limit: u64,
     /// Clock of all tasks.
     pub clock: Clock,

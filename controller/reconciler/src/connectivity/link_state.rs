@@ -10,7 +10,7 @@ use crate::snapshot::Snapshot;
 /// State of the links that a test would meet now.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LinkState {
-    /// All links work, or link checks are disabled.
+    /// No link fails, or the links are not checked now.
     Fine,
     /// All services are up, and the check is not done yet.
     Pending,

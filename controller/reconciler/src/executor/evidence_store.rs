@@ -23,7 +23,7 @@ use crate::state_dir::StateDir;
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 /// Maximum age of evidence.
 const OLDEST: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Minimum time between two sweeps. A sweep reads all evidence, and the next start waits for it. The restart budget
+/// Minimum time between two sweeps. A sweep lists all evidence, and the next start waits for it. The restart budget
 /// bounds the failures within this time.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 /// Lines of each stream that the planner state stores.

@@ -64,7 +64,8 @@ impl EventRecorder {
         }
     }
 
-    /// Actions that are forbidden now: all in mode `Safe`, and removals while the spec registry is incomplete.
+    /// Restrictions in effect: the reason for mode `Safe`, and the environments of unknown origin. The origin of an
+    /// observed environment is unknown while an incomplete spec registry does not contain it.
     pub(crate) fn restrictions(&self, snapshot: &RecoveryInputs<'_>) -> Restrictions {
         let safe = self.journal.health().borrow().safe.clone();
         let unknown = if snapshot.specs.is_incomplete() {

@@ -172,11 +172,7 @@ fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
                 .into_iter()
                 .map(|diagnostic| read.source.placed(diagnostic)),
         );
-        diagnostics.sort_by_key(|diagnostic| {
-            diagnostic
-                .location
-                .map(|location| (location.line, location.column))
-        });
+        diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }
     Admission {
         desired: None,
