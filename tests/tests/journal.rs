@@ -87,7 +87,7 @@ fn full_disk_stops_actions_until_a_resume() {
         (text.contains("mode Safe") && text.contains("No space left")).then_some(())
     });
     assert!(
-        argus.logs().contains("journal cannot be written"),
+        argus.logs().contains("cannot write the journal"),
         "{}",
         argus.logs()
     );

@@ -99,7 +99,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
         1.0,
     );
     assert!(prometheus.value("argus_action_duration_seconds_count{verb=\"start-container\"}") >= Some(1.0));
-    assert!(prometheus.value("argus_probes_total{kind=\"http\",result=\"good\"}") >= Some(1.0));
+    assert!(prometheus.value("argus_probes_total{kind=\"http\",result=\"success\"}") >= Some(1.0));
     drop(holder);
 
     // A crash.

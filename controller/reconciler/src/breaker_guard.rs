@@ -1,4 +1,5 @@
-//! The engine behind its breaker: the one way to it, for everybody in this crate.
+//! Backend wrapper that refuses calls while the engine's breaker is open. All tasks of this crate call the engine
+//! through it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::sync::watch;
 
-/// What of the breakers concerns a call that is about to be made. The brain decides it; the gate only reads it.
+/// State of the breakers that a call needs. The planner decides it; [`BreakerGuard`] and the executor only read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BreakerEpochs {
-    /// The engine's breaker is not closed.
+    /// True while the engine's breaker is open or half-open.
     blocked: bool,
     engine: u64,
     environments: BTreeMap<EnvName, u64>,
 }
 
 impl BreakerEpochs {
-    /// Of these breakers.
+    /// Snapshot of `breakers` for the given environments.
     pub fn of<'a>(breakers: &BreakerRegistry, environments: impl Iterator<Item = &'a EnvName>) -> Self {
         Self {
             blocked: !breakers.engine().is_closed(),
@@ -38,16 +39,17 @@ impl BreakerEpochs {
         }
     }
 
-    /// A call that was decided on under another number is not made any more.
+    /// Number of times the breaker of `env` has opened, or the engine's count without such a breaker. An action
+    /// that was planned under another epoch is not executed.
     pub fn epoch(&self, env: &EnvName) -> u64 {
         self.environments.get(env).copied().unwrap_or(self.engine)
     }
 }
 
-/// An engine that is left alone while its breaker is not closed.
+/// Backend that receives no queries while its breaker is not closed.
 ///
-/// Acts pass here without a look at the breaker: the brain hands them out, one of them to try it, and
-/// [`Hands`](crate::hands::Hands) turn back those that were decided on before it opened.
+/// Actions pass without a check of the breaker. The planner decides which of them may probe the engine, and the
+/// [`Executor`](crate::executor::Executor) refuses those that were planned before the breaker opened.
 #[derive(Debug)]
 pub struct BreakerGuard<B> {
     engine: Arc<B>,
@@ -55,13 +57,13 @@ pub struct BreakerGuard<B> {
 }
 
 impl<B> BreakerGuard<B> {
-    /// The only holder of `engine`.
+    /// Takes ownership of `engine`, so that all calls pass through the guard.
     pub fn new(engine: B, epochs: watch::Receiver<BreakerEpochs>) -> Self {
         let engine = Arc::new(engine);
         Self { engine, epochs }
     }
 
-    /// What the brain says of the breakers.
+    /// Receiver of the breaker state that the planner publishes.
     pub fn epochs(&self) -> watch::Receiver<BreakerEpochs> {
         self.epochs.clone()
     }
@@ -95,7 +97,7 @@ impl<B: Backend> Backend for BreakerGuard<B> {
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
         match self.enter() {
             Ok(()) => self.engine.logs(id, query),
-            Err(barred) => futures::stream::once(async { Err(barred) }).boxed(),
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
         }
     }
 
@@ -113,7 +115,8 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         self.engine.check_links(source, targets).await
     }
 
-    // What tells the others that we live is told whatever else fails: who falls silent here loses its environments.
+    // Lease calls ignore the breaker: other controllers take over the environments of a controller whose lease
+    // expires.
     async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {
         self.engine.leases().await
     }
@@ -129,7 +132,7 @@ impl<B: Backend> Backend for BreakerGuard<B> {
     async fn host_facts(&self) -> HostFacts {
         match self.enter() {
             Ok(()) => self.engine.host_facts().await,
-            Err(barred) => HostFacts::unknown(&barred.to_string()),
+            Err(error) => HostFacts::unknown(&error.to_string()),
         }
     }
 

@@ -1,4 +1,8 @@
-//! The verifier: looks who reaches whom once everybody is up, and again when something changed or does not work.
+//! Connectivity task: checks the declared links of an environment once all its services are up. It repeats the
+//! check after a change, and with a backoff while links fail.
+//!
+//! The task reads [`Snapshot`]s and publishes [`CheckResults`]. It runs one check at a time, and only while helper
+//! containers are enabled and the mode permits new containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,9 +29,9 @@ mod link_state;
 
 pub(crate) use link_state::{LinkState, link_state};
 
-/// What does not work is looked at again after these, the last one for ever. It counts from the second look on: what
-/// has just started may not listen yet.
-const AGAIN: [Duration; 6] = [
+/// Delays before failed links are checked again; the last one repeats. They count from the second check on, because
+/// a service that has just started may not listen yet.
+const RETRY_DELAYS: [Duration; 6] = [
     Duration::from_secs(2),
     Duration::from_secs(5),
     Duration::from_secs(10),
@@ -35,10 +39,10 @@ const AGAIN: [Duration; 6] = [
     Duration::from_secs(40),
     Duration::from_secs(60),
 ];
-/// A look that is under way when the controller stops may end, so that nothing of it stays.
-const LAST: Duration = Duration::from_secs(3);
+/// Grace period for a running check at a stop, so that no helper container remains.
+const STOP_GRACE: Duration = Duration::from_secs(3);
 
-/// All that a signature is made of, to see at a glance that it is the same as before.
+/// Inputs of a [`CheckKey`]. Equal inputs give an equal key, which saves its computation.
 #[derive(Debug, Clone, PartialEq)]
 struct TopologyInputs {
     accepted: Shared<Accepted>,
@@ -49,7 +53,7 @@ struct TopologyInputs {
 }
 
 impl TopologyInputs {
-    fn scene(&self, epoch: Option<Timestamp>) -> Topology<'_> {
+    fn topology(&self, epoch: Option<Timestamp>) -> Topology<'_> {
         Topology {
             desired: &self.accepted.0.desired,
             observed: &self.observed.0,
@@ -61,7 +65,7 @@ impl TopologyInputs {
     }
 }
 
-/// Equal when it is the same one.
+/// Pointer that is equal only to itself.
 #[derive(Debug, Clone)]
 struct Shared<T>(Arc<T>);
 
@@ -71,16 +75,16 @@ impl<T> PartialEq for Shared<T> {
     }
 }
 
-/// One environment, as far as looks at it are concerned.
+/// Check schedule of one environment.
 #[derive(Debug, Default)]
 struct Watched {
-    seen: Option<TopologyInputs>,
-    /// What a look would be taken of; `None`: somebody is not up.
-    signature: Option<CheckKey>,
-    /// When the next look is due; `None`: when something changes.
+    inputs: Option<TopologyInputs>,
+    /// Key of the next check; `None` if a service is not up.
+    key: Option<CheckKey>,
+    /// Time of the next check; `None` until something changes.
     due: Option<Timestamp>,
-    /// Looks in a row that did not show all links working.
-    in_vain: usize,
+    /// Number of consecutive checks with at least one failed link.
+    failed_checks: usize,
 }
 
 struct ConnectivityTask<B> {
@@ -92,67 +96,69 @@ struct ConnectivityTask<B> {
     epoch: Option<Timestamp>,
 }
 
-/// Verifies until it is stopped.
+/// Checks links until `stop` is cancelled.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    books: watch::Sender<Arc<CheckResults>>,
+    results: watch::Sender<Arc<CheckResults>>,
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut verifier = ConnectivityTask {
+    let mut task = ConnectivityTask {
         backend,
         clock,
         watched: BTreeMap::new(),
         tasks: TaskSet::default(),
-        results: CheckResults::clone(&books.borrow()),
+        results: CheckResults::clone(&results.borrow()),
         epoch: None,
     };
-    if !verifier.results.helpers {
+    if !task.results.helpers {
         return stop.cancelled().await;
     }
     loop {
-        let may_look = {
+        let can_check = {
             let snapshot = snapshots.borrow_and_update().clone();
-            verifier.update_targets(&snapshot);
-            may_look(&snapshot)
+            task.update_targets(&snapshot);
+            can_check(&snapshot)
         };
-        if may_look {
-            verifier.fire();
+        if can_check {
+            task.start_next();
         }
-        verifier.publish(&books);
-        let wake = verifier
-            .next_due()
-            .filter(|_| may_look && verifier.tasks.is_empty());
+        task.publish(&results);
+        let wake = task.next_due().filter(|_| can_check && task.tasks.is_empty());
         let ended = tokio::select! {
             () = stop.cancelled() => {
-                if !verifier.tasks.is_empty() {
-                    drop(tokio::time::timeout(LAST, verifier.tasks.next_ended()).await);
+                if !task.tasks.is_empty() {
+                    drop(tokio::time::timeout(STOP_GRACE, task.tasks.next_ended()).await);
                 }
                 return;
             }
             changed = snapshots.changed() => if changed.is_err() { return } else { None },
-            ended = verifier.tasks.next_ended() => Some(ended),
+            ended = task.tasks.next_ended() => Some(ended),
             () = clock.sleep_until(wake) => None,
         };
-        if let Some((env, look)) = ended {
-            verifier.take(&env, look);
+        if let Some((env, check)) = ended {
+            task.on_checked(&env, check);
         }
     }
 }
 
-/// A helper is a container that is made: not while nothing may be made, and not while nobody would start it.
-fn may_look(snapshot: &Snapshot) -> bool {
-    let at_work = match snapshot.mode {
+/// Reports whether helper containers may run. A helper is a container: it needs a mode that creates containers, and
+/// an engine with a closed breaker and free disk space.
+fn can_check(snapshot: &Snapshot) -> bool {
+    let has_permission = match snapshot.mode {
         Mode::Full | Mode::Limited | Mode::Reduced => true,
         Mode::Minimal | Mode::Safe | Mode::Recovery => false,
     };
-    let memory = &snapshot.state;
-    at_work && snapshot.store.synced() && memory.breakers.engine().is_closed() && memory.disk_full.is_none()
+    let state = &snapshot.state;
+    has_permission
+        && snapshot.store.synced()
+        && state.breakers.engine().is_closed()
+        && state.disk_full.is_none()
 }
 
 impl<B: Backend> ConnectivityTask<B> {
-    /// What a look would be taken of now, environment by environment; another one is due at once.
+    /// Updates the key of each environment, and schedules a check for each one that changed.
     fn update_targets(&mut self, snapshot: &Snapshot) {
         let back = snapshot
             .store
@@ -170,37 +176,39 @@ impl<B: Backend> ConnectivityTask<B> {
         self.watched.retain(|env, _| wanted.contains(env));
         self.results.checks.retain(|env, _| wanted.contains(env));
         for env in wanted {
-            let seen = ingredients(snapshot, env);
+            let inputs = topology_inputs(snapshot, env);
             let watched = self.watched.entry(env.clone()).or_default();
-            if seen.is_some() && watched.seen == seen {
+            if inputs.is_some() && watched.inputs == inputs {
                 continue;
             }
-            let signature = seen.as_ref().and_then(|seen| seen.scene(self.epoch).due());
-            watched.seen = seen;
-            if watched.signature == signature {
+            let key = inputs
+                .as_ref()
+                .and_then(|inputs| inputs.topology(self.epoch).due());
+            watched.inputs = inputs;
+            if watched.key == key {
                 continue;
             }
-            if let Some(look) = self.results.checks.get_mut(env) {
-                look.is_current = false;
+            if let Some(check) = self.results.checks.get_mut(env) {
+                check.is_current = false;
             }
-            watched.due = signature.as_ref().map(|_| self.clock.now());
-            watched.signature = signature;
-            watched.in_vain = 0;
+            watched.due = key.as_ref().map(|_| self.clock.now());
+            watched.key = key;
+            watched.failed_checks = 0;
         }
     }
 
-    /// Takes the look that is due for the longest time, one at a time.
-    fn fire(&mut self) {
+    /// Starts the check that has been due for the longest time, unless one is running.
+    fn start_next(&mut self) {
         let now = self.clock.now();
         let due = |(env, watched): (&EnvName, &Watched)| {
             let at = watched.due.filter(|at| *at <= now)?;
-            Some((at, env.clone(), watched.signature.clone()?))
+            Some((at, env.clone(), watched.key.clone()?))
         };
         let next = self.watched.iter().filter_map(due).min_by_key(|(at, ..)| *at);
-        if let Some((_, env, signature)) = next.filter(|_| self.tasks.is_empty()) {
+        if let Some((_, env, key)) = next.filter(|_| self.tasks.is_empty()) {
             let (backend, clock) = (self.backend.clone(), self.clock);
             self.tasks
-                .start(env, async move { look(&*backend, signature, clock).await });
+                .start(env, async move { look(&*backend, key, clock).await });
         }
     }
 
@@ -208,55 +216,55 @@ impl<B: Backend> ConnectivityTask<B> {
         self.watched.values().filter_map(|watched| watched.due).min()
     }
 
-    fn take(&mut self, env: &EnvName, look: Result<ConnectivityCheck, TaskFailure>) {
+    fn on_checked(&mut self, env: &EnvName, check: Result<ConnectivityCheck, TaskFailure>) {
         let Some(watched) = self.watched.get_mut(env) else {
             return;
         };
-        let mut look = match look {
-            Ok(look) if watched.signature.as_ref() == Some(&look.key) => look,
-            // It changed meanwhile, and the look that follows from that is due.
+        let mut check = match check {
+            Ok(check) if watched.key.as_ref() == Some(&check.key) => check,
+            // The topology changed during the check. Its own check is already scheduled.
             Ok(_) => return,
-            Err(lost) => {
-                tracing::error!(%env, ?lost, "a look was lost");
-                watched.due = Some(self.clock.now() + AGAIN[AGAIN.len() - 1]);
+            Err(failure) => {
+                tracing::error!(%env, ?failure, "connectivity check failed to run");
+                watched.due = Some(self.clock.now() + RETRY_DELAYS[RETRY_DELAYS.len() - 1]);
                 return;
             }
         };
-        if look.is_good() {
-            watched.in_vain = 0;
+        if check.is_good() {
+            watched.failed_checks = 0;
             watched.due = None;
         } else {
-            let pause = AGAIN[watched.in_vain.min(AGAIN.len() - 1)];
-            watched.in_vain += 1;
+            let pause = RETRY_DELAYS[watched.failed_checks.min(RETRY_DELAYS.len() - 1)];
+            watched.failed_checks += 1;
             watched.due = Some(self.clock.now() + pause);
-            look.again = Some(pause);
-            if watched.in_vain == 1 {
+            check.again = Some(pause);
+            if watched.failed_checks == 1 {
                 return;
             }
         }
-        let says_the_same = |last: &&mut ConnectivityCheck| {
-            last.is_current && last.key == look.key && last.links == look.links
+        let is_equal = |last: &&mut ConnectivityCheck| {
+            last.is_current && last.key == check.key && last.links == check.links
         };
-        if let Some(last) = self.results.checks.get_mut(env).filter(says_the_same) {
-            last.again = look.again;
+        if let Some(last) = self.results.checks.get_mut(env).filter(is_equal) {
+            last.again = check.again;
         } else {
-            tracing::info!(%env, links = look.links.len(), good = look.is_good(), "links");
-            self.results.checks.insert(env.clone(), look);
+            tracing::info!(%env, links = check.links.len(), good = check.is_good(), "links checked");
+            self.results.checks.insert(env.clone(), check);
         }
     }
 
-    fn publish(&self, books: &watch::Sender<Arc<CheckResults>>) {
-        books.send_if_modified(|told| {
-            let differs = **told != self.results;
+    fn publish(&self, results: &watch::Sender<Arc<CheckResults>>) {
+        results.send_if_modified(|published| {
+            let differs = **published != self.results;
             if differs {
-                *told = Arc::new(self.results.clone());
+                *published = Arc::new(self.results.clone());
             }
             differs
         });
     }
 }
 
-fn ingredients(snapshot: &Snapshot, env: &EnvName) -> Option<TopologyInputs> {
+fn topology_inputs(snapshot: &Snapshot, env: &EnvName) -> Option<TopologyInputs> {
     Some(TopologyInputs {
         accepted: Shared(snapshot.desired.get(env)?.clone()),
         observed: Shared(snapshot.store.of(env)?.clone()),
@@ -266,38 +274,38 @@ fn ingredients(snapshot: &Snapshot, env: &EnvName) -> Option<TopologyInputs> {
     })
 }
 
-/// One look at all links of an environment, from one service after the other.
-pub async fn look<B: Backend>(backend: &B, signature: CheckKey, clock: Clock) -> ConnectivityCheck {
+/// Checks all links of an environment, one source service after the other.
+pub async fn look<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> ConnectivityCheck {
     let mut links = Vec::new();
-    for (from, targets) in &signature.targets {
-        let seen = match signature.runs.get(from) {
-            None => Err(format!("`{from}` does not run")),
+    for (from, targets) in &key.targets {
+        let reply = match key.runs.get(from) {
+            None => Err(format!("`{from}` is not running")),
             Some((id, _)) => {
-                // The first look on an engine builds the image to look with.
-                let looked = tokio::time::timeout(NO_PROGRESS, backend.check_links(id, targets)).await;
+                // The first check on an engine builds the helper image.
+                let checked = tokio::time::timeout(NO_PROGRESS, backend.check_links(id, targets)).await;
                 let late = || ActionError::TimedOut(format!("no answer within {} s", NO_PROGRESS.as_secs()));
-                looked
+                checked
                     .unwrap_or_else(|_| Err(late()))
                     .map_err(|error| error.to_string())
             }
         };
-        for (at, aim) in targets.iter().enumerate() {
-            let seen = match &seen {
-                Ok(seen) => seen
+        for (at, target) in targets.iter().enumerate() {
+            let result = match &reply {
+                Ok(results) => results
                     .get(at)
                     .cloned()
-                    .ok_or_else(|| "nothing was said of it".to_owned()),
+                    .ok_or_else(|| "the check returned no result".to_owned()),
                 Err(why) => Err(why.clone()),
             };
             links.push(LinkResult {
                 from: from.clone(),
-                target: aim.clone(),
-                result: seen,
+                target: target.clone(),
+                result,
             });
         }
     }
     ConnectivityCheck {
-        key: signature,
+        key,
         at: clock.now(),
         again: None,
         links,

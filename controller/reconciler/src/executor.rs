@@ -1,4 +1,8 @@
-//! The hands: carry out the acts they are given, each with a permit and a deadline, and report every end.
+//! Executor: runs the actions of the planner, each with a permit and a deadline, and reports every result.
+//!
+//! [`Executor::submit`] starts an action and [`Executor::next_result`] returns the next result. An action that
+//! changes the engine starts only after its intent is on disk in the [`Journal`]. A call without
+//! an answer ends at its deadline with an unknown outcome.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,18 +38,18 @@ use progress::ProgressReporter;
 pub use progress::{ProgressMap, ProgressReader};
 use redactor::Redactor;
 
-/// An act that came back.
+/// A completed action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// What was to be done.
+    /// The planned step.
     pub step: Step,
-    /// What came of it.
+    /// Result of the engine call.
     pub outcome: Result<Done, ActionError>,
-    /// How long it took, the wait for a permit included.
+    /// Time from submission to result, with the wait for a permit.
     pub took: Duration,
 }
 
-/// Acts in flight on one engine.
+/// Actions in flight on one engine.
 pub struct Executor<B> {
     backend: Arc<B>,
     deadlines: Deadlines,
@@ -61,7 +65,7 @@ pub struct Executor<B> {
 }
 
 impl<B: Backend> Executor<B> {
-    /// Hands on this engine.
+    /// Creates an executor without actions.
     pub fn new(
         backend: Arc<B>,
         epochs: watch::Receiver<BreakerEpochs>,
@@ -70,13 +74,13 @@ impl<B: Backend> Executor<B> {
         journal: Journal,
         clock: Clock,
     ) -> Self {
-        let (board, _) = watch::channel(ProgressMap::new());
+        let (progress, _) = watch::channel(ProgressMap::new());
         Self {
             backend,
             deadlines,
             limits: ConcurrencyLimits::new(journal.tally().clone()),
             epochs,
-            progress: board,
+            progress,
             evidence: EvidenceStore::new(state.clone(), clock),
             redactor: Redactor::default(),
             state,
@@ -86,87 +90,87 @@ impl<B: Backend> Executor<B> {
         }
     }
 
-    /// What pulls and builds say.
+    /// Reader of the progress of pulls and builds.
     pub fn progress(&self) -> ProgressReader {
         ProgressReader::new(self.progress.subscribe(), self.clock)
     }
 
-    /// What is desired, for the secrets in it.
+    /// Updates the secrets that log lines must not contain.
     pub fn update_secrets(&mut self, desires: &DesiredState) {
         self.redactor.update_secrets(desires);
     }
 
-    /// Begins an act that was decided on for this environment; its end comes through [`Hands::finished`].
+    /// Starts an action that was planned for this environment; [`Executor::next_result`] returns its result.
     pub fn submit(&mut self, env: &EnvName, step: Step) {
         let verb = step.action.verb();
         let secrets = self.redactor.of(&step.subject);
         let subject = secrets.redacted(&step.subject.to_string());
-        let span = tracing::info_span!("act", act = verb, subject, cause = %step.cause);
-        let (backend, gate) = (self.backend.clone(), self.limits.clone());
-        let teller = ProgressReporter::new(step.subject.clone(), self.progress.clone());
+        let span = tracing::info_span!("action", action = verb, subject, cause = %step.cause);
+        let (backend, limits) = (self.backend.clone(), self.limits.clone());
+        let reporter = ProgressReporter::new(step.subject.clone(), self.progress.clone());
         let deadline = self.deadlines.of(&step.action);
-        let log = log_of(&step.action, &self.state);
-        let act = step.action.clone();
+        let log = log_path(&step.action, &self.state);
+        let action = step.action.clone();
         let (epochs, env) = (self.epochs.clone(), env.clone());
         let decided = epochs.borrow().epoch(&env);
-        let (archive, step_kept) = (self.evidence.clone(), step.clone());
+        let (evidence, recorded_step) = (self.evidence.clone(), step.clone());
         let journal = self.journal.clone();
         let job = async move {
-            let begun = match CallClass::of(&act) {
-                // It changes nothing.
+            let started = match CallClass::of(&action) {
+                // A read needs no intent.
                 CallClass::Read => None,
-                // Before the permit: what waits for one is written down together.
+                // Before the permit, so that the intents of waiting actions are written in one batch.
                 CallClass::Mutation | CallClass::LongRunning | CallClass::Stopping => {
-                    Some(journal.intend(&step_kept).await?)
+                    Some(journal.intend(&recorded_step).await?)
                 }
             };
-            let _permit = gate.acquire(CallClass::of(&act)).await;
+            let _permit = limits.acquire(CallClass::of(&action)).await;
             if epochs.borrow().epoch(&env) != decided {
-                return ended(begun, Err(ActionError::CircuitOpen));
+                return finish(started, Err(ActionError::CircuitOpen));
             }
             if let Err(error) = journal.check_writable() {
-                return ended(begun, Err(error));
+                return finish(started, Err(error));
             }
-            let outcome = deadline::within(deadline, verb, backend.execute(&act, &teller)).await;
+            let outcome = deadline::within(deadline, verb, backend.execute(&action, &reporter)).await;
             let outcome = match outcome {
-                Ok(Done::Evidence(found)) => {
-                    Ok(Done::Evidence(archive.store(&step_kept, found, &secrets).await))
-                }
+                Ok(Done::Evidence(collected)) => Ok(Done::Evidence(
+                    evidence.store(&recorded_step, collected, &secrets).await,
+                )),
                 Err(error) => {
-                    archive.note_missing(&step_kept, &error, &secrets).await;
+                    evidence.note_missing(&recorded_step, &error, &secrets).await;
                     Err(error)
                 }
                 other => other,
             };
             if let Some(path) = log {
-                keep_log(path, teller.log(), outcome.as_ref().err(), &secrets).await;
+                write_log(path, reporter.log(), outcome.as_ref().err(), &secrets).await;
             }
-            ended(begun, outcome)
+            finish(started, outcome)
         };
         self.tasks.start((step, self.clock.now()), job.instrument(span));
     }
 
-    /// The next act that comes back; waits for ever while none is in flight. May be dropped and called again.
+    /// Returns the next result; waits forever while no action is in flight. The future is cancel-safe.
     pub async fn next_result(&mut self) -> Finished {
-        let ((step, begun), end) = self.tasks.next_ended().await;
-        let outcome = end.unwrap_or_else(|lost| {
-            Err(ActionError::Unknown(match lost {
+        let ((step, started), result) = self.tasks.next_ended().await;
+        let outcome = result.unwrap_or_else(|failure| {
+            Err(ActionError::Unknown(match failure {
                 TaskFailure::Panicked(message) => format!("{} panicked: {message}", step.action.verb()),
                 TaskFailure::Aborted => format!("{} was abandoned", step.action.verb()),
             }))
         });
-        let took = self.clock.now().since(begun);
+        let took = self.clock.now().since(started);
         report(&step, &outcome, took, &self.redactor);
         Finished { step, outcome, took }
     }
 
-    /// Abandons pulls and builds: they can be repeated, and nobody waits for them at a stop.
+    /// Aborts pulls and builds at a stop: they can be repeated, and the stop does not wait for them.
     pub fn abort_long_running(&self) {
         self.tasks
             .abort(|(step, _)| CallClass::of(&step.action) == CallClass::LongRunning);
     }
 
-    /// Abandons the pulls and builds of what an environment runs.
+    /// Aborts the pulls and builds of the images of an environment.
     pub fn abort_images(&self, desired: &Desired) {
         let keys: BTreeSet<String> = desired
             .services
@@ -183,36 +187,36 @@ impl<B: Backend> Executor<B> {
         });
     }
 
-    /// How many acts are in flight.
+    /// Number of actions in flight.
     pub fn in_flight(&self) -> usize {
         self.tasks.len()
     }
 }
 
-/// An act came back, and the journal is told.
-fn ended(begun: Option<StartedAction>, outcome: Result<Done, ActionError>) -> Result<Done, ActionError> {
-    if let Some(begun) = begun {
-        begun.record_outcome(&outcome);
+/// Records the outcome of an action in the journal.
+fn finish(started: Option<StartedAction>, outcome: Result<Done, ActionError>) -> Result<Done, ActionError> {
+    if let Some(started) = started {
+        started.record_outcome(&outcome);
     }
     outcome
 }
 
 fn report(step: &Step, outcome: &Result<Done, ActionError>, took: Duration, redactor: &Redactor) {
     let secrets = redactor.of(&step.subject);
-    let (act, cause) = (step.action.verb(), &step.cause);
+    let (action, cause) = (step.action.verb(), &step.cause);
     let subject = secrets.redacted(&step.subject.to_string());
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     match outcome {
-        Ok(_) => tracing::info!(act, subject, %cause, ms, result = "done", "act"),
+        Ok(_) => tracing::info!(action, subject, %cause, ms, result = "done", "action"),
         Err(error) => {
             let error = secrets.redacted(&error.to_string());
-            tracing::warn!(act, subject, %cause, ms, result = "failed", error, "act");
+            tracing::warn!(action, subject, %cause, ms, result = "failed", error, "action");
         }
     }
 }
 
-fn log_of(act: &Action, state: &StateDir) -> Option<std::path::PathBuf> {
-    match act {
+fn log_path(action: &Action, state: &StateDir) -> Option<std::path::PathBuf> {
+    match action {
         Action::PullImage { reference } => Some(state.build_log(reference)),
         Action::BuildImage(build) => Some(state.build_log(&build.tag)),
         Action::CreateNetwork { .. }
@@ -232,15 +236,20 @@ fn log_of(act: &Action, state: &StateDir) -> Option<std::path::PathBuf> {
     }
 }
 
-async fn keep_log(path: std::path::PathBuf, mut log: String, error: Option<&ActionError>, secrets: &Secrets) {
+async fn write_log(
+    path: std::path::PathBuf,
+    mut log: String,
+    error: Option<&ActionError>,
+    secrets: &Secrets,
+) {
     if let Some(error) = error {
         log.push_str(&error.to_string());
         log.push('\n');
     }
     let log = secrets.redacted(&log);
-    let kept = tokio::task::spawn_blocking(move || write_private(&path, log.as_bytes())).await;
-    if let Ok(Err(error)) = kept {
-        tracing::warn!(%error, "cannot keep the log of a pull or build");
+    let written = tokio::task::spawn_blocking(move || write_private(&path, log.as_bytes())).await;
+    if let Ok(Err(error)) = written {
+        tracing::warn!(%error, "cannot write the log of a pull or build");
     }
 }
 

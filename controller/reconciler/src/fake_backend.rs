@@ -1,4 +1,4 @@
-//! An engine for the tests of the tasks around it: what it sees and answers is given to it.
+//! Fake engine for the tests of the tasks: the tests set its watch events and replies.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,61 +16,61 @@ use argus_core::preflight::HostFacts;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
-/// How it answers an act.
+/// Reply of the fake to an action.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FakeReply {
-    /// With success, after this long.
+    /// Success after this time.
     After(Duration),
-    /// Never.
+    /// No reply.
     Never,
-    /// With a panic.
+    /// A panic.
     Panic,
 }
 
 pub(crate) struct FakeBackend {
     events: Mutex<Option<BoxStream<'static, WatchEvent>>>,
-    pub(crate) answers: BTreeMap<&'static str, FakeReply>,
-    /// Exit codes of exec probes, the last one for ever; a negative one is a call that cannot be made.
-    pub(crate) exits: Mutex<Vec<i64>>,
-    /// What a look from a container shows of everything; without an entry all is well.
-    pub(crate) seen_from: Mutex<BTreeMap<String, Result<TargetResult, ActionError>>>,
-    /// Looks that reached the engine.
-    pub(crate) looks: AtomicUsize,
-    /// What a survey of it shows.
-    pub(crate) ground: Mutex<HostFacts>,
-    acting: AtomicUsize,
-    pub(crate) most: AtomicUsize,
-    /// Acts that reached the engine.
-    pub(crate) acts: AtomicUsize,
+    pub(crate) replies: BTreeMap<&'static str, FakeReply>,
+    /// Exit codes of exec probes; the last one repeats. A negative code stands for a call that fails.
+    pub(crate) exit_codes: Mutex<Vec<i64>>,
+    /// Result of all targets of a connectivity check, by source container; without an entry all links work.
+    pub(crate) link_results: Mutex<BTreeMap<String, Result<TargetResult, ActionError>>>,
+    /// Number of connectivity checks that reached the engine.
+    pub(crate) check_count: AtomicUsize,
+    /// Host facts that the fake returns.
+    pub(crate) host_facts: Mutex<HostFacts>,
+    in_flight: AtomicUsize,
+    pub(crate) max_in_flight: AtomicUsize,
+    /// Number of actions that reached the engine.
+    pub(crate) actions: AtomicUsize,
 }
 
 impl FakeBackend {
-    /// An engine on which nothing is.
+    /// Creates an engine without objects.
     pub(crate) fn empty() -> Self {
         let list = [
             WatchEvent::Connected(crate::clock::now()),
             WatchEvent::Init,
             WatchEvent::InitDone,
         ];
-        Self::seeing(
+        Self::with_events(
             futures::stream::iter(list)
                 .chain(futures::stream::pending())
                 .boxed(),
         )
     }
 
-    /// An engine that is seen like this.
-    pub(crate) fn seeing(events: BoxStream<'static, WatchEvent>) -> Self {
+    /// Creates an engine with these watch events.
+    pub(crate) fn with_events(events: BoxStream<'static, WatchEvent>) -> Self {
         Self {
             events: Mutex::new(Some(events)),
-            answers: BTreeMap::new(),
-            exits: Mutex::default(),
-            seen_from: Mutex::default(),
-            looks: AtomicUsize::new(0),
-            ground: Mutex::default(),
-            acting: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
-            acts: AtomicUsize::new(0),
+            replies: BTreeMap::new(),
+            exit_codes: Mutex::default(),
+            link_results: Mutex::default(),
+            check_count: AtomicUsize::new(0),
+            host_facts: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            max_in_flight: AtomicUsize::new(0),
+            actions: AtomicUsize::new(0),
         }
     }
 }
@@ -85,22 +85,22 @@ impl Backend for FakeBackend {
     fn reconnect(&self) {}
 
     async fn execute(&self, execute: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
-        let now = self.acting.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        self.acts.fetch_add(1, Ordering::SeqCst);
-        progress.report_line("begun");
-        let answer = self
-            .answers
+        let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
+        self.max_in_flight.fetch_max(now, Ordering::SeqCst);
+        self.actions.fetch_add(1, Ordering::SeqCst);
+        progress.report_line("started");
+        let reply = self
+            .replies
             .get(execute.verb())
             .copied()
             .unwrap_or(FakeReply::After(Duration::ZERO));
-        match answer {
+        match reply {
             FakeReply::After(time) => tokio::time::sleep(time).await,
             FakeReply::Never => std::future::pending().await,
             FakeReply::Panic => panic!("no way"),
         }
         progress.report_line("ended");
-        self.acting.fetch_sub(1, Ordering::SeqCst);
+        self.in_flight.fetch_sub(1, Ordering::SeqCst);
         Ok(Done::Ok)
     }
 
@@ -109,18 +109,18 @@ impl Backend for FakeBackend {
     }
 
     async fn exec(&self, _: &ContainerId, _: &[String]) -> Result<ExecResult, ActionError> {
-        let mut exits = self.exits.lock().unwrap();
-        let exit_code = if exits.len() > 1 {
-            exits.remove(0)
+        let mut exit_codes = self.exit_codes.lock().unwrap();
+        let exit_code = if exit_codes.len() > 1 {
+            exit_codes.remove(0)
         } else {
-            exits.first().copied().unwrap_or(0)
+            exit_codes.first().copied().unwrap_or(0)
         };
         if exit_code < 0 {
-            return Err(ActionError::Unreachable("nobody listens".to_owned()));
+            return Err(ActionError::Unreachable("connection refused".to_owned()));
         }
         Ok(ExecResult {
             exit_code,
-            output: "said".to_owned(),
+            output: "output".to_owned(),
         })
     }
 
@@ -129,25 +129,25 @@ impl Backend for FakeBackend {
         source: &ContainerId,
         targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
-        self.looks.fetch_add(1, Ordering::SeqCst);
-        let seen = self.seen_from.lock().unwrap().clone();
-        let answer = seen
+        self.check_count.fetch_add(1, Ordering::SeqCst);
+        let results = self.link_results.lock().unwrap().clone();
+        let reply = results
             .get(source.as_str())
             .cloned()
             .unwrap_or_else(|| Ok(TargetResult::default()));
-        Ok(vec![answer?; targets.len()])
+        Ok(vec![reply?; targets.len()])
     }
 
     async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {
         Ok(Vec::new())
     }
 
-    async fn renew_lease(&self, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
+    async fn renew_lease(&self, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
         let now = crate::clock::now();
-        let (name, note) = (note.run.clone(), note.clone());
+        let (name, spec) = (spec.run.clone(), spec.clone());
         Ok(vec![ControllerLease {
             name,
-            spec: note,
+            spec,
             made_at: now,
             renewed_at: now,
         }])
@@ -158,7 +158,7 @@ impl Backend for FakeBackend {
     }
 
     async fn host_facts(&self) -> HostFacts {
-        self.ground.lock().unwrap().clone()
+        self.host_facts.lock().unwrap().clone()
     }
 
     async fn info(&self) -> Result<EngineInfo, ActionError> {

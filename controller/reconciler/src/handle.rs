@@ -1,4 +1,4 @@
-//! What surfaces hold of a running controller: commands in, outlook out.
+//! Handle of a running controller for the CLI, HTTP and MCP: it sends commands and reads snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,14 @@ use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::specs::sync_barrier::{SYNC_LIMIT, SyncRequester};
 
-/// Commands that wait for the reconciler: people and agents send a few, whoever sends more is told that it is busy.
+/// Capacity of the command channel. People and agents send few commands; a sender of more gets
+/// [`CommandError::Busy`].
 pub(crate) const COMMANDS: usize = 64;
 
-/// A test that begins waits so long for the look at who reaches whom.
-const LOOK: Duration = Duration::from_secs(6);
+/// Maximum time that the begin of a test waits for a connectivity check.
+const LINKS_LIMIT: Duration = Duration::from_secs(6);
 
-/// Something a person or an agent asks for.
+/// Request of a person or an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "verb",
@@ -33,92 +34,92 @@ const LOOK: Duration = Duration::from_secs(6);
     deny_unknown_fields
 )]
 pub enum Command {
-    /// Take an environment down, until its file changes or a retry is asked for.
+    /// Take an environment down until its file changes or a retry is requested.
     Down {
-        /// Environment.
+        /// Environment to take down.
         environment: EnvName,
     },
-    /// Forget failures and counters of an environment and try again.
+    /// Reset the failures and counters of an environment and try again.
     Retry {
-        /// Environment.
+        /// Environment to retry.
         environment: EnvName,
     },
-    /// Leave an environment or a service as it is.
+    /// Leave an environment or a service unchanged.
     Hold {
-        /// Environment.
+        /// Environment to hold.
         environment: EnvName,
-        /// One service of it; all of it without.
+        /// Service to hold; `None` for the whole environment.
         #[serde(default)]
         service: Option<ServiceName>,
-        /// When the hold ends by itself.
+        /// End of the hold; `None` until a resume.
         #[serde(default)]
         until: Option<Timestamp>,
-        /// Why, for whoever reads the status.
+        /// Reason, shown in the status.
         #[serde(default)]
         reason: String,
-        /// Who asks for it, for whoever reads the status.
+        /// Name of the requester, shown in the status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
     },
     /// End a hold.
     Resume {
-        /// Environment.
+        /// Held environment.
         environment: EnvName,
-        /// One service of it; all of it without.
+        /// Held service; `None` for the whole environment.
         #[serde(default)]
         service: Option<ServiceName>,
     },
-    /// Abandon pulls and builds of an environment, and hold it.
+    /// Abort the pulls and builds of an environment, and hold it.
     Cancel {
-        /// Environment.
+        /// Environment to cancel.
         environment: EnvName,
     },
-    /// A test begins: what runs is left running until it ends.
+    /// Begin a test: running services are not restarted until it ends.
     BeginTest {
-        /// Environment.
+        /// Environment under test.
         environment: EnvName,
         /// Name of the test case.
         case: String,
-        /// How long at most.
+        /// Maximum duration of the test.
         ttl: Duration,
-        /// Who runs it, for whoever reads the status.
+        /// Name of the test runner, shown in the status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
-        /// What for.
+        /// Purpose of the test, shown in the status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         purpose: Option<String>,
     },
-    /// A test ended.
+    /// End a test.
     EndTest {
-        /// Environment.
+        /// Environment under test.
         environment: EnvName,
         /// Name of the test case.
         case: String,
     },
-    /// End mode `Safe`.
+    /// Leave mode `Safe`.
     ResumeController,
-    /// Read the spec folder, and answer when the status files tell of what lies in it now.
+    /// Scan the specs folder, and reply once the status files show its current content.
     Sync,
-    /// Go back to the last other revision that was ready.
+    /// Return to the last other revision that was ready.
     Rollback {
-        /// Environment.
+        /// Environment to roll back.
         environment: EnvName,
     },
-    /// Try the engine at once although a breaker is open.
+    /// Try the engine immediately although a breaker is open.
     ResetBreaker {
-        /// One environment's; all of them and the engine's without.
+        /// Environment of the breaker; `None` for all breakers with the engine's.
         #[serde(default)]
         environment: Option<EnvName>,
     },
-    /// Remove what dead controllers left, whatever the specs say about that.
+    /// Remove the orphans of dead controllers, even if the specs only report them.
     CleanOrphans {
-        /// Of these projects; of all whose specs are held without any.
+        /// Projects of the orphans; empty for all projects of the known specs.
         #[serde(default)]
         projects: Vec<String>,
     },
-    /// Run the same revision beside itself.
+    /// Run a copy of the same revision.
     Fork {
-        /// Environment.
+        /// Environment to copy.
         environment: EnvName,
         /// Name of the copy.
         to: EnvName,
@@ -126,7 +127,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The environment it is about; `None`: the whole controller.
+    /// Affected environment; `None` for the whole controller.
     pub fn environment(&self) -> Option<&EnvName> {
         Some(match self {
             Self::ResetBreaker { environment } => return environment.as_ref(),
@@ -143,7 +144,7 @@ impl Command {
         })
     }
 
-    /// The command in a word.
+    /// Name of the command, as on the wire.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Down { .. } => "down",
@@ -163,11 +164,11 @@ impl Command {
     }
 }
 
-/// What a command came to.
+/// Reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "value", rename_all = "camelCase")]
 pub enum Reply {
-    /// It is taken in.
+    /// The command was accepted.
     Done,
     /// A test began.
     TestLease(TestLease),
@@ -179,61 +180,61 @@ pub enum Reply {
     Forked(EnvName),
 }
 
-/// What happened while a test ran.
+/// Report of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestReport {
-    /// Environment.
+    /// Environment under test.
     pub environment: EnvName,
     /// Name of the test case.
     pub case: String,
-    /// When it began (RFC 3339).
+    /// Begin of the test (RFC 3339).
     pub began: String,
-    /// When it ended (RFC 3339).
+    /// End of the test (RFC 3339).
     pub ended: String,
-    /// When its lease ended by itself, if it did before (RFC 3339): what failed after that is not in here.
+    /// End of its lease (RFC 3339), if that was before the end of the test. Later failures are not in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired: Option<String>,
-    /// How many failures of services fell into it.
+    /// Number of service failures during the test.
     pub restarts_during_run: usize,
-    /// Each of them, with whose doing it was.
+    /// Each failure with its attribution.
     pub disruptions: Vec<Disruption>,
 }
 
-/// Why a command was not carried out.
+/// Reason why a command was not executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// Too many commands are waiting; later it will do.
+    /// The command channel is full; the client may retry later.
     #[error("controller is busy")]
     Busy,
     /// The controller is stopping.
     #[error("controller is stopping")]
     Stopped,
-    /// No such environment.
+    /// The environment does not exist.
     #[error("no environment `{0}`")]
     Unknown(EnvName),
-    /// It makes no sense as things stand.
+    /// The command does not apply in the current state.
     #[error("{0}")]
     Refused(String),
-    /// It was taken in, and would not outlive the controller.
-    #[error("taken in, but cannot be kept: {0}")]
+    /// The command is in effect, and will not survive a restart of the controller.
+    #[error("accepted, but cannot be saved: {0}")]
     NotPersisted(String),
-    /// A service does not reach whom it names: no test begins like that.
+    /// A declared link does not work, so no test begins.
     #[error("{}", .0.message)]
     Unreachable(Box<StructuredError>),
-    /// The journal cannot be written, or the state is corrupt: mode `Safe` does not end.
-    #[error("mode `Safe` does not end yet: {0}")]
+    /// Mode `Safe` continues: the journal cannot be written, or the state is corrupt.
+    #[error("cannot leave mode `Safe`: {0}")]
     Safe(String),
 }
 
-/// A command with the way back.
+/// Command with the channel of its reply.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) command: Command,
     pub(crate) reply: oneshot::Sender<Result<Reply, CommandError>>,
 }
 
-/// A running controller; cheap to clone.
+/// Client of a running controller; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Handle {
     pub(crate) commands: mpsc::Sender<Request>,
@@ -245,8 +246,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Sends a command and waits until the reconciler took it in and it is on disk. What lay in the spec folder before it
-    /// counts before it.
+    /// Sends a command, and waits until the reconciler has applied and persisted it. The command takes effect after
+    /// all spec edits that were made before it.
     pub async fn send(&self, command: Command) -> Result<Reply, CommandError> {
         self.folder.wait().await;
         if command == Command::Sync {
@@ -257,7 +258,7 @@ impl Handle {
             self.wait_for_links(environment).await?;
         }
         if command == Command::ResumeController {
-            // The disk is asked by whoever asks us, so that the reconciler waits for nothing.
+            // The caller checks the disk, so that the reconciler does not wait for it.
             if self.snapshot().problems.safe.is_none() {
                 let message = "the controller is not in mode `Safe`".to_owned();
                 return Err(CommandError::Refused(message));
@@ -274,35 +275,37 @@ impl Handle {
         replied.await.unwrap_or(Err(CommandError::Stopped))
     }
 
-    /// Until it was looked who reaches whom, where everybody is up and somebody looks; a look that takes long holds nobody up.
+    /// Waits for the connectivity check of an environment whose services are up. A slow check does not block the
+    /// test.
     async fn wait_for_links(&self, env: &EnvName) -> Result<(), CommandError> {
         let mut snapshots = self.snapshot.clone();
-        let known = snapshots.wait_for(|snapshot| link_state(snapshot, env) != LinkState::Pending);
-        drop(tokio::time::timeout(LOOK, known).await);
+        let checked = snapshots.wait_for(|snapshot| link_state(snapshot, env) != LinkState::Pending);
+        drop(tokio::time::timeout(LINKS_LIMIT, checked).await);
         match link_state(&self.snapshot(), env) {
             LinkState::Broken(error) => Err(CommandError::Unreachable(error)),
             LinkState::Fine | LinkState::Pending => Ok(()),
         }
     }
 
-    /// Until the status files tell of the spec folder as it was read last; a disk that is full holds nobody up.
+    /// Waits until the status files show the last scan of the specs folder. A full disk does not block the command.
     async fn wait_for_status_flush(&self) {
-        let mut told_of = self.flushed.clone();
-        let told = told_of.wait_for(|told| Arc::ptr_eq(told, &self.registries.borrow()));
-        drop(tokio::time::timeout(SYNC_LIMIT, told).await);
+        let mut flushed = self.flushed.clone();
+        let registry = flushed.wait_for(|registry| Arc::ptr_eq(registry, &self.registries.borrow()));
+        drop(tokio::time::timeout(SYNC_LIMIT, registry).await);
     }
 
-    /// Writes down what was done beside commands, some time; nobody waits for it.
-    pub fn note(&self, note: Event) {
-        self.journal.record_event(note);
+    /// Records an event that is not the result of a command. The write is asynchronous.
+    pub fn note(&self, event: Event) {
+        self.journal.record_event(event);
     }
 
-    /// The newest outlook.
+    /// Returns the newest snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.borrow().clone()
     }
 
-    /// Outlooks as they change; a slow reader sees the newest only. Closed when the reconciler has ended.
+    /// Receiver of the snapshots. A slow reader sees only the newest one. The channel closes when the reconciler
+    /// ends.
     pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshot.clone()
     }

@@ -1,4 +1,5 @@
-//! Who this controller is: a ULID that stays with its state directory, and with its spec folder when that is lost.
+//! Identity of the controller: a ULID that belongs to its state directory, and is derived from the specs folder if
+//! that file is lost.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,48 +12,49 @@ use ulid::Ulid;
 use crate::journal::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
 
-/// The identity that a file holds: a ULID with its checksum.
-fn of(text: &str) -> Option<&str> {
+/// Parses the content of an identity file: a ULID with its checksum.
+fn parse(text: &str) -> Option<&str> {
     let mut words = text.split_ascii_whitespace();
     let (identity, sum) = (words.next()?, words.next());
-    let whole = Ulid::from_string(identity).is_ok() && sum.is_none_or(|sum| sum == checksum(identity));
-    (whole && words.next().is_none()).then_some(identity)
+    let is_valid = Ulid::from_string(identity).is_ok() && sum.is_none_or(|sum| sum == checksum(identity));
+    (is_valid && words.next().is_none()).then_some(identity)
 }
 
-/// The identity that is kept here, for those who only look; `None` where none can be read.
+/// Returns the stored identity without a change of the file; `None` without a valid one.
 pub fn peek(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
-    of(&text).map(str::to_owned)
+    parse(&text).map(str::to_owned)
 }
 
-/// Reads the identity, or makes one that was not there or is not as it was written; then what was put aside comes with it.
+/// Reads the identity, or creates one if the file is missing or corrupt. A corrupt file is quarantined and returned
+/// as well.
 ///
-/// `told`: what the journal says it was. Without that it is made from the host and the spec folder, so that a lost state
-/// directory does not turn what this folder made into another controller's.
+/// `recorded` is the identity in the journal. Without it, the new identity is derived from the host and the specs
+/// folder. A lost state directory then does not turn the resources of this folder into those of another controller.
 pub fn read_or_make(
     path: &Path,
     specs: &Path,
-    told: Option<&str>,
+    recorded: Option<&str>,
     now: Timestamp,
 ) -> (String, Option<Quarantined>) {
-    let mut aside = quarantine::unless_file(path, now);
+    let mut quarantined = quarantine::unless_file(path, now);
     match std::fs::read(path) {
         Ok(bytes) => {
-            if let Some(identity) = std::str::from_utf8(&bytes).ok().and_then(of) {
+            if let Some(identity) = std::str::from_utf8(&bytes).ok().and_then(parse) {
                 return (identity.to_owned(), None);
             }
-            aside = Some(quarantine::set(path, "it is not as it was written", now));
+            quarantined = Some(quarantine::set(path, "its checksum does not match", now));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => aside = Some(quarantine::set(path, &error.to_string(), now)),
+        Err(error) => quarantined = Some(quarantine::set(path, &error.to_string(), now)),
     }
-    let told = told.filter(|told| Ulid::from_string(told).is_ok());
-    let identity = told.map_or_else(|| derived(specs), str::to_owned);
+    let recorded = recorded.filter(|recorded| Ulid::from_string(recorded).is_ok());
+    let identity = recorded.map_or_else(|| derived(specs), str::to_owned);
     let line = format!("{identity} {}\n", checksum(&identity));
     if let Err(error) = write_private(path, line.as_bytes()) {
-        tracing::warn!(path = %path.display(), %error, "cannot keep the identity; it is made anew at the next start");
+        tracing::warn!(path = %path.display(), %error, "cannot write the identity; the next start creates it again");
     }
-    (identity, aside)
+    (identity, quarantined)
 }
 
 fn checksum(identity: &str) -> String {
@@ -63,36 +65,37 @@ fn checksum(identity: &str) -> String {
 fn derived(specs: &Path) -> String {
     let folder = specs.canonicalize().unwrap_or_else(|_| specs.to_path_buf());
     let host = rustix::system::uname();
-    let mut all = Sha256::new();
-    all.update(host.nodename().to_bytes());
-    all.update([0]);
-    all.update(folder.as_os_str().as_encoded_bytes());
-    let hash: [u8; 32] = all.finalize().into();
+    let mut hasher = Sha256::new();
+    hasher.update(host.nodename().to_bytes());
+    hasher.update([0]);
+    hasher.update(folder.as_os_str().as_encoded_bytes());
+    let hash: [u8; 32] = hasher.finalize().into();
     let mut first = [0_u8; 16];
     first.copy_from_slice(&hash[..16]);
     Ulid::from_bytes(first).to_string()
 }
 
-/// Which state directory this is, among all on all hosts: whoever holds its lock is alone on it.
+/// Identifier of a state directory, unique over all hosts. The holder of its lock is the only controller of the
+/// directory.
 pub fn place(root: &Path) -> String {
     let path = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-    let mut all = Sha256::new();
-    all.update(rustix::system::uname().nodename().to_bytes());
-    // Hosts may share a name, and copies of a directory a path.
-    all.update(std::fs::read("/etc/machine-id").unwrap_or_default());
-    all.update([0]);
-    all.update(path.as_os_str().as_encoded_bytes());
+    let mut hasher = Sha256::new();
+    hasher.update(rustix::system::uname().nodename().to_bytes());
+    // Hosts may share a name, and copies of a directory may share a path.
+    hasher.update(std::fs::read("/etc/machine-id").unwrap_or_default());
+    hasher.update([0]);
+    hasher.update(path.as_os_str().as_encoded_bytes());
     if let Ok(about) = std::fs::metadata(&path) {
-        all.update(about.dev().to_le_bytes());
-        all.update(about.ino().to_le_bytes());
+        hasher.update(about.dev().to_le_bytes());
+        hasher.update(about.ino().to_le_bytes());
     }
-    let hash: [u8; 32] = all.finalize().into();
+    let hash: [u8; 32] = hasher.finalize().into();
     let mut first = [0_u8; 16];
     first.copy_from_slice(&hash[..16]);
     Ulid::from_bytes(first).to_string()
 }
 
-/// A new ULID: time and chance.
+/// New ULID from the time and random bits.
 pub fn fresh(now: Timestamp) -> String {
     let random = Ulid::generate().random();
     Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), random).to_string()
@@ -103,17 +106,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_a_state_directory_is_another_place() {
+    fn copied_state_directory_has_another_identifier() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         assert_eq!(place(one.path()), place(one.path()));
         assert_ne!(place(one.path()), place(other.path()));
     }
 
     #[test]
-    fn who_only_looks_reads_the_same_as_who_made_it() {
+    fn peek_reads_the_identity_that_was_created() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("identity");
-        assert_eq!(peek(&path), None, "to look makes nothing");
+        assert_eq!(peek(&path), None, "a peek creates nothing");
         let (made, _) = read_or_make(&path, dir.path(), None, Timestamp(1_000));
         assert_eq!(peek(&path), Some(made));
         std::fs::write(&path, "garbage").unwrap();
@@ -121,10 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_the_same_and_a_lost_or_spoilt_one_comes_back() {
+    fn identity_is_stable_and_recovers_from_loss_and_damage() {
         let dir = tempfile::tempdir().unwrap();
         let (path, other_path) = (dir.path().join("identity"), dir.path().join("other"));
-        let made = |path: &Path, specs: &Path, told| read_or_make(path, specs, told, Timestamp(1_000)).0;
+        let made =
+            |path: &Path, specs: &Path, recorded| read_or_make(path, specs, recorded, Timestamp(1_000)).0;
         let first = made(&path, dir.path(), None);
         let elsewhere = Path::new("/elsewhere");
         assert_eq!(made(&path, elsewhere, Some("01ARZ3NDEKTSV4RRFFQ69G5FAV")), first);
@@ -134,9 +138,9 @@ mod tests {
             std::fs::write(&path, spoilt).unwrap();
             assert_eq!(made(&path, dir.path(), None), first, "{spoilt}");
             std::fs::write(&path, spoilt).unwrap();
-            let (told, aside) = read_or_make(&path, elsewhere, Some(&first), Timestamp(2_000));
+            let (recorded, quarantined) = read_or_make(&path, elsewhere, Some(&first), Timestamp(2_000));
             assert_eq!(
-                (told.as_str(), aside.is_some()),
+                (recorded.as_str(), quarantined.is_some()),
                 (first.as_str(), true),
                 "{spoilt}"
             );

@@ -1,4 +1,7 @@
-//! The eyes' ledger: applies sightings to the world and publishes it whenever they pause.
+//! Informer: applies watch events to the [`Store`] and publishes it when the events pause.
+//!
+//! It is the only writer of the store. It also counts the gaps of the event stream and measures the lag of the
+//! watch.
 
 use std::sync::Arc;
 
@@ -12,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::metrics::Tally;
 
-/// Sightings that are taken in without a pause before the world is published; a storm shall not hide what came first.
+/// Maximum number of events that are applied without a publication. It bounds the delay during an event burst.
 const BATCH: usize = 1_024;
 
-/// Follows the engine until it is stopped. Returns before that only when the backend breaks its word and ends the watch.
+/// Watches the engine until `stop` is cancelled. An earlier return means that the backend ended its watch, which
+/// its contract forbids.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
     stores: watch::Sender<Arc<Store>>,
@@ -32,28 +36,28 @@ pub async fn run<B: Backend>(
         };
         let Some(first) = first else { return };
         count(&store, &first, &tally, clock.now());
-        let mut worth = take(&mut store, first);
-        // Everything that is there already makes one new world, and so does the whole of the first list.
+        let mut is_urgent = take(&mut store, first);
+        // Events that are already available are published together, and so is the whole first list.
         for _ in 0..BATCH {
             match events.next().now_or_never() {
                 Some(Some(next)) => {
                     count(&store, &next, &tally, clock.now());
-                    worth |= take(&mut store, next);
+                    is_urgent |= take(&mut store, next);
                 }
                 Some(None) => return,
                 None => break,
             }
         }
-        // Half of the first list looks like an engine on which most things are missing.
-        if worth || store.last_complete() > 0 {
+        // A partial first list would look like an engine on which most objects are missing.
+        if is_urgent || store.last_complete() > 0 {
             stores.send_replace(Arc::new(store.clone()));
         }
     }
 }
 
-/// Applies one sighting; tells whether it is to be known even before the first list is complete.
+/// Applies one event. Returns true if it must be published even before the first list is complete.
 fn take(store: &mut Store, event: WatchEvent) -> bool {
-    let worth = match &event {
+    let is_urgent = match &event {
         WatchEvent::Disconnected(_, reason) => {
             tracing::warn!(reason, "engine does not answer");
             true
@@ -76,19 +80,21 @@ fn take(store: &mut Store, event: WatchEvent) -> bool {
         | WatchEvent::StreamStalled => false,
     };
     store.apply(event);
-    worth
+    is_urgent
 }
 
-/// What a sighting says of the seeing itself, before it is applied.
+/// Counts an event before it is applied: lists, gaps and lag.
 fn count(store: &Store, event: &WatchEvent, tally: &Tally, now: Timestamp) {
     match event {
         WatchEvent::InitDone => tally.lists.inc(),
         WatchEvent::Disconnected(..) if store.reachable() => tally.gaps.inc(),
         WatchEvent::StreamStalled => tally.gaps.inc(),
-        // What the first list shows, and the first one after a loss, nobody was there to see.
-        WatchEvent::Apply(Object::Container(seen)) if store.last_complete() > 0 => {
-            let known = store.container(&seen.id).and_then(|known| turned_at(known));
-            if let Some(at) = turned_at(seen).filter(|at| Some(*at) > known) {
+        // The start of a container that a list reports was not observed live, so it has no lag.
+        WatchEvent::Apply(Object::Container(container)) if store.last_complete() > 0 => {
+            let known = store
+                .container(&container.id)
+                .and_then(|known| last_transition(known));
+            if let Some(at) = last_transition(container).filter(|at| Some(*at) > known) {
                 tally.lag_seconds.observe(now.since(at).as_secs_f64());
             }
         }
@@ -104,8 +110,8 @@ fn count(store: &Store, event: &WatchEvent, tally: &Tally, now: Timestamp) {
     }
 }
 
-/// When a container began to run, or ended, last.
-fn turned_at(container: &Container) -> Option<Timestamp> {
+/// Time of the last start or end of a container.
+fn last_transition(container: &Container) -> Option<Timestamp> {
     let facts = container.inspect.as_ref()?;
     facts.started_at.max(facts.finished_at)
 }
@@ -137,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_and_what_was_seen_late_is_counted() {
+    fn missed_and_late_events_are_counted() {
         let (tally, mut store) = (Tally::default(), Store::default());
-        let mut see = |event: WatchEvent, now: i64| {
+        let mut observe = |event: WatchEvent, now: i64| {
             count(&store, &event, &tally, Timestamp(now));
             take(&mut store, event);
         };
-        let ran = |from: i64, to: Option<i64>| {
+        let container_ran = |from: i64, to: Option<i64>| {
             let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
             let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
             WatchEvent::Apply(Object::Container(Arc::new(Container {
@@ -169,61 +175,65 @@ mod tests {
             })))
         };
         let lost = || WatchEvent::Disconnected(Timestamp(1), "gone".to_owned());
-        see(lost(), 1);
+        observe(lost(), 1);
         assert_eq!(tally.gaps.get(), 0, "there was nothing to lose yet");
         for event in [
             WatchEvent::Connected(Timestamp(1)),
             WatchEvent::Init,
-            ran(1_000, None),
+            container_ran(1_000, None),
             WatchEvent::InitDone,
         ] {
-            see(event, 9_000);
+            observe(event, 9_000);
         }
-        assert_eq!(tally.lag_seconds.get_sample_count(), 0, "it began unseen");
-        see(ran(1_000, None), 10_000);
-        see(ran(1_000, Some(11_000)), 11_250);
+        assert_eq!(
+            tally.lag_seconds.get_sample_count(),
+            0,
+            "its start was not observed"
+        );
+        observe(container_ran(1_000, None), 10_000);
+        observe(container_ran(1_000, Some(11_000)), 11_250);
         assert_eq!(tally.lag_seconds.get_sample_count(), 1);
         assert!((tally.lag_seconds.get_sample_sum() - 0.25).abs() < 1e-9);
-        see(lost(), 12_000);
-        see(lost(), 13_000);
+        observe(lost(), 12_000);
+        observe(lost(), 13_000);
         assert_eq!(
             (tally.gaps.get(), tally.lists.get()),
             (1, 1),
             "one loss is one gap"
         );
-        see(WatchEvent::StreamStalled, 14_000);
+        observe(WatchEvent::StreamStalled, 14_000);
         assert_eq!(tally.gaps.get(), 2);
     }
 
     #[tokio::test]
-    async fn half_of_the_first_list_is_not_shown() {
-        let (sight, events) = unbounded();
-        let (stores, mut seen) = watch::channel(Arc::<Store>::default());
+    async fn partial_first_list_is_not_published() {
+        let (sender, events) = unbounded();
+        let (stores, mut container) = watch::channel(Arc::<Store>::default());
         let stop = CancellationToken::new();
-        let story = async {
+        let script = async {
             for event in [
                 WatchEvent::Connected(Timestamp(1)),
                 WatchEvent::Init,
                 network("a"),
             ] {
-                sight.unbounded_send(event).unwrap();
-                // Every task that can run does, so that the informer meets a pause after each sighting.
+                sender.unbounded_send(event).unwrap();
+                // Yields often enough for the informer to find a pause after each event.
                 for _ in 0..4 {
                     tokio::task::yield_now().await;
                 }
             }
             assert!(
-                seen.borrow_and_update().reachable(),
-                "an engine that answers is told at once"
+                container.borrow_and_update().reachable(),
+                "a connected engine is published immediately"
             );
-            sight.unbounded_send(network("b")).unwrap();
+            sender.unbounded_send(network("b")).unwrap();
             for _ in 0..4 {
                 tokio::task::yield_now().await;
             }
-            assert!(!seen.has_changed().unwrap());
-            sight.unbounded_send(WatchEvent::InitDone).unwrap();
-            seen.changed().await.unwrap();
-            let store = seen.borrow_and_update().clone();
+            assert!(!container.has_changed().unwrap());
+            sender.unbounded_send(WatchEvent::InitDone).unwrap();
+            container.changed().await.unwrap();
+            let store = container.borrow_and_update().clone();
             assert!(store.synced());
             for id in ["a", "b"] {
                 assert!(
@@ -234,8 +244,8 @@ mod tests {
             }
             stop.cancel();
         };
-        let backend = Arc::new(FakeBackend::seeing(events.boxed()));
+        let backend = Arc::new(FakeBackend::with_events(events.boxed()));
         let run = run(backend, stores, Tally::default(), Clock::system(), stop.clone());
-        tokio::join!(run, story);
+        tokio::join!(run, script);
     }
 }

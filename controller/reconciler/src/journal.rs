@@ -1,4 +1,8 @@
-//! What happened, on disk: the journal, what it tells of a dead run, and what could not be read.
+//! Journal: the append-only file of intents, results and events, with its recovery at start and the quarantine of
+//! corrupt files.
+//!
+//! [`Journal`] is the handle that all tasks clone. One task, [`handle::WriterTask`], owns the file
+//! ([`log_file::LogFile`]). Readers use [`Feed`] within the process and [`Tail`] from another process.
 
 pub mod checksum;
 pub mod feed;

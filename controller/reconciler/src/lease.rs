@@ -1,5 +1,8 @@
-//! The lease of this controller: written as soon as there is an engine, renewed as long as it lives, taken away at a clean
-//! stop. What others wrote is read with it.
+//! Lease task: writes the lease of this controller once the engine answers, renews it, and releases it at a clean
+//! stop.
+//!
+//! It is the only writer of the own lease. Every call also returns the leases of other controllers, which the task
+//! publishes as [`Leases`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,24 +25,24 @@ use crate::snapshot::Snapshot;
 
 pub mod process;
 
-/// A stop does not wait for an engine that is away.
-const RELEASE: Duration = Duration::from_secs(3);
-/// After a call that failed on an engine that is said to answer.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Maximum time of the release at a stop.
+const RELEASE_LIMIT: Duration = Duration::from_secs(3);
+/// Delay after a failed call on an engine that answers.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Who holds the lease, and for how long it is good.
+/// Identity of the lease holder, and the lifetime of its lease.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLease {
     pub(crate) identity: OwnIdentity,
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) processes: String,
-    /// Others call it dead after this.
+    /// Time without a renewal after which other controllers consider this one dead.
     pub(crate) ttl: Duration,
 }
 
 impl OwnLease {
-    /// This process, on this state directory.
+    /// Lease of this process on this state directory.
     pub(crate) fn new(identity: &ControllerIdentity, place: String, ttl: Duration) -> Self {
         Self {
             identity: OwnIdentity {
@@ -56,59 +59,59 @@ impl OwnLease {
     }
 }
 
-/// What the lease is about.
+/// Inputs that decide which environments the lease claims.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseInputs {
-    pub(crate) desires: watch::Receiver<Arc<DesiredState>>,
+    pub(crate) desired: watch::Receiver<Arc<DesiredState>>,
     pub(crate) stores: watch::Receiver<Arc<Store>>,
-    /// Closed when the last act has come back.
+    /// Closed when the last action has completed.
     pub(crate) snapshots: watch::Receiver<Arc<Snapshot>>,
 }
 
 struct LeaseTask<B> {
     backend: Arc<B>,
     holder: OwnLease,
-    facts: LeaseInputs,
+    inputs: LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
-    /// The lease as it was written last.
+    /// Time and claims of the last written lease.
     written: Option<(Timestamp, BTreeSet<EnvName>)>,
 }
 
-/// Holds the lease until the stop, and then until the acts in flight have come back.
+/// Maintains the lease until the stop, and then until the actions in flight have completed.
 pub(crate) async fn run<B: Backend>(
     backend: Arc<B>,
     holder: OwnLease,
-    facts: LeaseInputs,
+    inputs: LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut keeper = LeaseTask {
+    let mut task = LeaseTask {
         backend,
         holder,
-        facts,
+        inputs,
         leases,
         clock,
         written: None,
     };
-    let mut snapshots = keeper.facts.snapshots.clone();
-    let acts_ended = async {
+    let mut snapshots = task.inputs.snapshots.clone();
+    let actions_ended = async {
         stop.cancelled().await;
         while snapshots.changed().await.is_ok() {}
     };
     tokio::select! {
-        () = acts_ended => {}
-        () = keeper.keep() => {}
+        () = actions_ended => {}
+        () = task.maintain() => {}
     }
-    keeper.release().await;
+    task.release().await;
 }
 
 impl<B: Backend> LeaseTask<B> {
-    async fn keep(&mut self) {
+    async fn maintain(&mut self) {
         loop {
-            let next = if self.facts.stores.borrow_and_update().reachable() {
-                self.look_or_renew().await
+            let next = if self.inputs.stores.borrow_and_update().reachable() {
+                self.read_or_renew().await
             } else {
                 self.leases.send_if_modified(Leases::lost);
                 None
@@ -117,31 +120,31 @@ impl<B: Backend> LeaseTask<B> {
         }
     }
 
-    /// Until there is something to do: the time has come, something else is claimed, or the engine came back.
+    /// Waits until the next renewal, a new environment to claim, or a change of the engine's reachability.
     async fn wait(&mut self, until: Option<Timestamp>) {
-        let reachable = self.facts.stores.borrow().reachable();
+        let reachable = self.inputs.stores.borrow().reachable();
         loop {
-            let facts = &mut self.facts;
+            let inputs = &mut self.inputs;
             tokio::select! {
-                Ok(()) = facts.desires.changed() => {}
-                Ok(()) = facts.stores.changed() => {}
+                Ok(()) = inputs.desired.changed() => {}
+                Ok(()) = inputs.stores.changed() => {}
                 () = self.clock.sleep_until(until) => return,
             }
-            if self.facts.stores.borrow().reachable() != reachable || (reachable && self.claims_more()) {
+            if self.inputs.stores.borrow().reachable() != reachable || (reachable && self.claims_more()) {
                 return;
             }
         }
     }
 
-    async fn look_or_renew(&mut self) -> Option<Timestamp> {
+    async fn read_or_renew(&mut self) -> Option<Timestamp> {
         let (now, ttl) = (self.clock.now(), self.holder.ttl);
-        let again = Some(now + AGAIN.min(ttl / 9));
+        let again = Some(now + RETRY_DELAY.min(ttl / 9));
         let adds = self.claims_more() && self.is_well();
-        // Whoever was away looks first who came meanwhile.
-        if !adds && self.written.is_some() && !self.look().await {
+        // After a pause, other leases are read first: another controller may have claimed the environments.
+        if !adds && self.written.is_some() && !self.read().await {
             return again;
         }
-        // Half a look too early is better than one too late.
+        // A renewal may come half an interval early, rather than late.
         let due = |at: Timestamp| at + ttl / 3 <= now + ttl / 18;
         let due = self.written.as_ref().is_none_or(|(at, _)| due(*at));
         if (adds || due || !self.is_well()) && !self.renew().await {
@@ -154,7 +157,7 @@ impl<B: Backend> LeaseTask<B> {
         self.leases.borrow().is_well(self.clock.now())
     }
 
-    async fn look(&self) -> bool {
+    async fn read(&self) -> bool {
         let found = self.backend.leases().await;
         self.take(found)
     }
@@ -162,7 +165,7 @@ impl<B: Backend> LeaseTask<B> {
     async fn renew(&mut self) -> bool {
         let now = self.clock.now();
         let wanted = self.wanted();
-        let note = LeaseSpec {
+        let spec = LeaseSpec {
             controller: self.holder.identity.controller.clone(),
             run: self.holder.identity.run.clone(),
             place: self.holder.identity.place.clone(),
@@ -172,37 +175,38 @@ impl<B: Backend> LeaseTask<B> {
             ttl: self.holder.ttl,
             claims: self.leases.borrow().claims(&wanted, now),
         };
-        let found = match self.backend.renew_lease(&note).await {
-            Err(ActionError::DiskFull(why)) => self.alone_on_a_full_disk(note, why).await,
+        let found = match self.backend.renew_lease(&spec).await {
+            Err(ActionError::DiskFull(why)) => self.claim_on_full_disk(spec, why).await,
             other => other,
         };
-        let went_well = self.take(found);
-        if went_well {
+        let succeeded = self.take(found);
+        if succeeded {
             self.written = Some((now, wanted));
         }
-        went_well
+        succeeded
     }
 
-    /// On a full disk nobody can write a lease: who comes later cannot begin, and who is the only one there goes on.
-    async fn alone_on_a_full_disk(
+    /// A full disk prevents every new lease. A controller continues without a written lease if no other controller
+    /// has one.
+    async fn claim_on_full_disk(
         &self,
-        note: LeaseSpec,
+        spec: LeaseSpec,
         why: String,
     ) -> Result<Vec<ControllerLease>, ActionError> {
         let mut all = self.backend.leases().await?;
-        if all.iter().any(|lease| lease.spec.controller != note.controller) {
+        if all.iter().any(|lease| lease.spec.controller != spec.controller) {
             return Err(ActionError::DiskFull(why));
         }
         let now = self.clock.now();
         let made_at = self.leases.borrow().engine_time(now);
         tracing::warn!(
             why,
-            "lease cannot be written on a full disk, and nobody else has one"
+            "cannot write the lease on a full disk, and no other controller has one"
         );
-        all.retain(|lease| lease.spec.run != note.run);
+        all.retain(|lease| lease.spec.run != spec.run);
         all.push(ControllerLease {
             name: String::new(),
-            spec: note,
+            spec,
             made_at,
             renewed_at: now,
         });
@@ -218,38 +222,38 @@ impl<B: Backend> LeaseTask<B> {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, "leases are not read or written");
+                tracing::warn!(%error, "cannot read or write leases");
                 false
             }
         }
     }
 
-    /// What is desired, and what we still have something of.
+    /// Environments to claim: those that are desired, and those that still have containers of this controller.
     fn wanted(&self) -> BTreeSet<EnvName> {
-        let store = self.facts.stores.borrow();
-        let left = store
+        let store = self.inputs.stores.borrow();
+        let owned = store
             .environments()
             .iter()
-            .filter(|(_, seen)| self.has_some_of(seen));
-        let desires = self.facts.desires.borrow();
-        desires.keys().chain(left.map(|(env, _)| env)).cloned().collect()
+            .filter(|(_, seen)| self.has_containers_of(seen));
+        let desired = self.inputs.desired.borrow();
+        desired.keys().chain(owned.map(|(env, _)| env)).cloned().collect()
     }
 
     fn claims_more(&self) -> bool {
         let Some((_, written)) = &self.written else {
             return true;
         };
-        let store = self.facts.stores.borrow();
-        let left = store
+        let store = self.inputs.stores.borrow();
+        let owned = store
             .environments()
             .iter()
-            .filter(|(_, seen)| self.has_some_of(seen));
-        let desires = self.facts.desires.borrow();
-        let mut all = desires.keys().chain(left.map(|(env, _)| env));
+            .filter(|(_, seen)| self.has_containers_of(seen));
+        let desired = self.inputs.desired.borrow();
+        let mut all = desired.keys().chain(owned.map(|(env, _)| env));
         all.any(|env| !written.contains(env))
     }
 
-    fn has_some_of(&self, seen: &Observed) -> bool {
+    fn has_containers_of(&self, seen: &Observed) -> bool {
         let mut containers = seen.containers.values();
         containers.any(|container| container.is_made_by(&self.holder.identity.controller))
     }
@@ -258,12 +262,15 @@ impl<B: Backend> LeaseTask<B> {
         if self.written.is_none() {
             return;
         }
-        let released =
-            tokio::time::timeout(RELEASE, self.backend.release_lease(&self.holder.identity.run)).await;
+        let released = tokio::time::timeout(
+            RELEASE_LIMIT,
+            self.backend.release_lease(&self.holder.identity.run),
+        )
+        .await;
         match released {
             Ok(Ok(())) => tracing::info!("lease released"),
-            Ok(Err(error)) => tracing::warn!(%error, "lease is not released, it runs out by itself"),
-            Err(_) => tracing::warn!("lease is not released in time, it runs out by itself"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot release the lease, it expires"),
+            Err(_) => tracing::warn!("lease not released in time, it expires"),
         }
     }
 }

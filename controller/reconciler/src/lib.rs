@@ -1,4 +1,25 @@
-//! Tasks, channels and time around the brain: eyes publish, the brain decides, hands act.
+//! Tasks of the Argus controller, with the channels, files and clocks that connect them.
+//!
+//! The planner of `argus-core` is a pure function; this crate runs it. Each task owns its state and publishes it on
+//! a watch channel, so every fact has exactly one writer:
+//!
+//! - `specs` ([`specs::run`]): the [`SpecRegistry`](specs::SpecRegistry), from the specs folder.
+//! - `informer` ([`informer::run`]): the observed objects of the engine, as a [`Store`](argus_core::observed::Store).
+//! - `prober` ([`prober::run`]): the health of the probed containers.
+//! - `preflight`: engine, disk and state directory ([`preflight`]).
+//! - `connectivity` ([`connectivity::run`]): the declared links between services.
+//! - `lease` ([`lease`]): the lease of this controller, and those of others.
+//! - `reconciler` ([`reconciler`]): the planner's state, the [`overrides`], the [`executor`] and the [`Snapshot`].
+//! - `journal` ([`journal`]): the file of intents, results and events.
+//! - `status_writer` ([`status_writer::run`]): the status files; `state_writer` and `registry_writer`
+//!   ([`persisted`]): the files that survive a restart.
+//! - `lock` ([`lock`]): the lock of the state directory ([`state_dir`]).
+//!
+//! The [`supervise::Supervisor`] restarts failed tasks. Clients read [`Snapshot`]s and send [`Command`]s through a
+//! [`Handle`]. All engine calls pass through the [`BreakerGuard`], and all tasks read the time from [`clock::Clock`].
+//!
+//! Start with [`run`]: [`Controller::open`] reads the state directory, and [`Controller::start`] connects the tasks.
+//! Continue with [`reconciler`], the pass that turns these facts into actions.
 
 pub mod breaker_guard;
 pub mod clock;

@@ -1,4 +1,5 @@
-//! One controller per state directory: an exclusive lock that names its holder.
+//! Lock of the state directory: an exclusive file lock with the name of its holder. It ensures one controller per
+//! directory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -13,42 +14,42 @@ use tokio_util::sync::CancellationToken;
 
 use crate::state_dir::StateDir;
 
-/// Who holds the lock, as the lock file tells.
+/// Holder of the lock, as written in the lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LockHolder {
     /// Process id, in the holder's own pid namespace.
     pub pid: u32,
-    /// Host (or container) name.
+    /// Name of the host or container.
     pub host: String,
-    /// Since when, RFC 3339.
+    /// Time of the lock (RFC 3339).
     pub since: String,
-    /// This run of the controller.
+    /// Id of the controller's run.
     pub run: String,
 }
 
-/// Why the lock was not taken.
+/// Reason why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it (`LEASE_HELD`, exit code 7).
+    /// Another process holds it (`LEASE_HELD`, exit code 7).
     #[error("`{}` is held by process {} on `{}` since {}", .path.display(), .holder.pid, .holder.host, .holder.since)]
     Held {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// Who has it; empty fields where the file did not tell.
+        /// Holder; its fields are empty if the file is unreadable.
         holder: LockHolder,
     },
     /// The file cannot be opened, locked or written.
     #[error("cannot lock `{}`", .path.display())]
     Io {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
 }
 
-/// The lock, held until this is dropped (or the process ends, however it ends).
+/// Lock that is held until this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -57,12 +58,13 @@ pub struct Lock {
 
 impl Lock {
     /// Takes the lock at `path` without waiting.
-    pub fn take(path: &Path, me: &LockHolder) -> Result<Self, LockError> {
+    pub fn take(path: &Path, own_holder: &LockHolder) -> Result<Self, LockError> {
         let io = |source| LockError::Io {
             path: path.to_path_buf(),
             source,
         };
-        // A file that is replaced between open and lock makes another round; nobody replaces it that often.
+        // A file that is replaced between open and lock needs another attempt; 16 replacements in a row do not
+        // happen.
         for _ in 0..16 {
             let mut file = OpenOptions::new()
                 .read(true)
@@ -77,7 +79,7 @@ impl Lock {
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     return Err(LockError::Held {
                         path: path.to_path_buf(),
-                        holder: read(&mut file),
+                        holder: read_holder(&mut file),
                     });
                 }
                 Err(error) => return Err(io(error.into())),
@@ -87,50 +89,54 @@ impl Lock {
                 path: path.to_path_buf(),
             };
             if lock.is_at_its_path() {
-                if let Err(error) = lock.sign(me) {
-                    // On a full disk, for one: it is held all the same.
-                    tracing::warn!(path = %path.display(), %error, "cannot write who holds the lock");
+                if let Err(error) = lock.write_holder(own_holder) {
+                    // For example on a full disk: the lock is held nevertheless.
+                    tracing::warn!(path = %path.display(), %error, "cannot write the holder of the lock");
                 }
                 return Ok(lock);
             }
         }
-        Err(io(io::Error::other("the lock file is replaced all the time")))
+        Err(io(io::Error::other("the lock file was replaced 16 times")))
     }
 
-    /// The locked file is still the one that others would lock.
+    /// Reports whether the locked file is still the one at its path.
     pub fn is_at_its_path(&self) -> bool {
         match (self.file.metadata(), std::fs::metadata(&self.path)) {
-            (Ok(mine), Ok(there)) => (mine.dev(), mine.ino()) == (there.dev(), there.ino()),
+            (Ok(own), Ok(current)) => (own.dev(), own.ino()) == (current.dev(), current.ino()),
             _ => false,
         }
     }
 
-    fn sign(&self, me: &LockHolder) -> io::Result<()> {
+    fn write_holder(&self, own_holder: &LockHolder) -> io::Result<()> {
         let mut file = &self.file;
         file.set_len(0)?;
         file.rewind()?;
-        file.write_all(&serde_json::to_vec(me)?)?;
+        file.write_all(&serde_json::to_vec(own_holder)?)?;
         file.sync_data()
     }
 }
 
-/// The task that looks after the lock.
+/// Name of the task that watches the lock.
 pub const LOCK: &str = "lock";
-/// How often the lock is looked at.
-const LOOK: Duration = Duration::from_secs(5);
+/// Time between two checks of the lock file.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Returns when the file at its path is another one, for then another controller may hold that.
+/// Returns when the file at its path was replaced, because another controller may hold the new one.
 pub(crate) async fn watch(lock: Arc<Lock>, stop: CancellationToken) {
-    while stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
+    while stop
+        .run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL))
+        .await
+        .is_some()
+    {
         if !lock.is_at_its_path() {
-            tracing::error!("the lock file was removed or replaced, another controller may be at work");
+            tracing::error!("the lock file was removed or replaced, another controller may be running");
             return;
         }
     }
 }
 
 impl Lock {
-    /// What became of the lock that is not at its path any more.
+    /// Describes the loss of a lock whose file was removed or replaced.
     pub(crate) fn lost(&self, state: &StateDir) -> String {
         let root = state.root().display();
         if !state.root().exists() {
@@ -139,12 +145,12 @@ impl Lock {
             format!("state directory `{root}` was replaced while the controller ran")
         } else {
             let path = self.path.display();
-            format!("`{path}` was removed while the controller ran, another one could have taken it")
+            format!("`{path}` was removed while the controller ran, another controller could have locked it")
         }
     }
 }
 
-/// The name of this host, for people.
+/// Name of this host, for people.
 pub fn host_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname");
     kernel
@@ -154,9 +160,9 @@ pub fn host_name() -> String {
         .unwrap_or_else(|| "?".to_owned())
 }
 
-fn read(file: &mut File) -> LockHolder {
+fn read_holder(file: &mut File) -> LockHolder {
     let mut text = String::new();
-    // The holder may be in the middle of signing: then it stays unnamed.
+    // The holder may be writing its name right now: then the name stays empty.
     let _unreadable_is_unnamed = file.take(4_096).read_to_string(&mut text);
     serde_json::from_str(&text).unwrap_or_default()
 }
@@ -165,7 +171,7 @@ fn read(file: &mut File) -> LockHolder {
 mod tests {
     use super::*;
 
-    fn me(pid: u32) -> LockHolder {
+    fn own_holder(pid: u32) -> LockHolder {
         LockHolder {
             pid,
             host: "here".to_owned(),
@@ -175,27 +181,27 @@ mod tests {
     }
 
     #[test]
-    fn the_second_is_told_who_holds_it_and_gets_it_after_the_first() {
+    fn second_controller_gets_the_holder_and_then_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let first = Lock::take(&path, &me(1)).unwrap();
-        match Lock::take(&path, &me(2)).unwrap_err() {
-            LockError::Held { holder, .. } => assert_eq!(holder, me(1)),
+        let first = Lock::take(&path, &own_holder(1)).unwrap();
+        match Lock::take(&path, &own_holder(2)).unwrap_err() {
+            LockError::Held { holder, .. } => assert_eq!(holder, own_holder(1)),
             LockError::Io { .. } => panic!("not an I/O error"),
         }
         drop(first);
-        drop(Lock::take(&path, &me(2)).unwrap());
+        drop(Lock::take(&path, &own_holder(2)).unwrap());
     }
 
     #[test]
-    fn a_removed_lock_file_is_noticed() {
+    fn removed_lock_file_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let first = Lock::take(&path, &me(1)).unwrap();
+        let first = Lock::take(&path, &own_holder(1)).unwrap();
         assert!(first.is_at_its_path());
         std::fs::remove_file(&path).unwrap();
         assert!(!first.is_at_its_path());
-        let second = Lock::take(&path, &me(2)).unwrap();
+        let second = Lock::take(&path, &own_holder(2)).unwrap();
         assert!(second.is_at_its_path() && !first.is_at_its_path());
     }
 }

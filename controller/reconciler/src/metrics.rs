@@ -1,11 +1,11 @@
-//! What is counted and timed where it happens, for whoever asks how a controller does.
+//! Metrics that the tasks of this crate record where the measured events happen.
 
 use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 pub mod make;
 
-/// Why the reconcile loop goes round, in a word each.
+/// Values of the label `wake`: reasons of a reconcile pass.
 const WAKES: [&str; 10] = [
     "start",
     "specs",
@@ -18,14 +18,14 @@ const WAKES: [&str; 10] = [
     "action",
     "command",
 ];
-/// What a probe asks by.
+/// Values of the label `kind` of probes.
 const PROBES: [&str; 3] = ["http", "tcp", "exec"];
-/// What a probe comes to.
-const ANSWERS: [&str; 4] = ["good", "bad", "silent", "missed"];
-/// What acts cost the engine, in a word each.
+/// Values of the label `result` of probes.
+const RESULTS: [&str; 4] = ["success", "failure", "silent", "missed"];
+/// Values of the label `class` of actions.
 const CLASSES: [&str; 4] = ["mutation", "long", "stop", "read"];
 
-/// The figures of one controller; cheap to clone, and every clone counts into the same.
+/// Metrics of one controller; cheap to clone. All clones share the same counters.
 #[derive(Debug, Clone)]
 pub struct Tally {
     pub(crate) turns: IntCounterVec,
@@ -48,73 +48,67 @@ impl Default for Tally {
         let tally = Self {
             turns: make::counters(
                 "argus_reconcile_total",
-                "Turns of the reconcile loop, by what woke it.",
+                "Reconcile passes, by trigger.",
                 &["wake"],
             ),
             turn_seconds: make::histogram(
                 "argus_reconcile_time_seconds",
-                "How long a turn of the reconcile loop takes.",
+                "Duration of a reconcile pass.",
                 make::FAST,
             ),
             waiting: make::gauges(
                 "argus_actions_queued",
-                "Acts that wait for a permit, by what they cost the engine.",
+                "Actions that wait for a permit, by class.",
                 &["class"],
             ),
             permit_seconds: make::histograms(
                 "argus_action_queue_seconds",
-                "How long acts wait for a permit, by what they cost the engine.",
+                "Time that actions wait for a permit, by class.",
                 &["class"],
                 make::CALLS,
             ),
             gaps: make::counter(
                 "argus_event_stream_gaps_total",
-                "Times the engine's event stream was lost, or told nothing of what happened; lists show what it missed.",
+                "Losses and stalls of the engine's event stream; each is followed by a full list.",
             ),
-            lists: make::counter(
-                "argus_engine_lists_total",
-                "Full lists of the engine that were completed.",
-            ),
+            lists: make::counter("argus_engine_lists_total", "Completed full lists of the engine."),
             lag_seconds: make::histogram(
                 "argus_watch_lag_seconds",
-                "From the start or end of a container, by the engine's clock, until it was seen.",
+                "Delay from a start or end of a container, by the engine's clock, to its observation.",
                 make::CALLS,
             ),
             probes: make::counters(
                 "argus_probes_total",
-                "Probes that came back, by how they ask and what they found.",
+                "Completed probes, by kind and result.",
                 &["kind", "result"],
             ),
             probe_seconds: make::histograms(
                 "argus_probe_duration_seconds",
-                "How long probes take, by how they ask.",
+                "Duration of probes, by kind.",
                 &["kind"],
                 make::CALLS,
             ),
             journal_seconds: make::histogram(
                 "argus_journal_write_seconds",
-                "How long a write to the journal takes, with its sync where an act waits for it.",
+                "Duration of a journal write, with its sync if an action waits for it.",
                 make::FAST,
             ),
             journal_failures: make::counter(
                 "argus_journal_write_failures_total",
-                "Writes to the journal that failed.",
+                "Failed writes to the journal.",
             ),
             journal_dropped: make::counter(
                 "argus_journal_dropped_total",
-                "Records that were dropped because too many waited to be written.",
+                "Journal records that were dropped because the queue was full.",
             ),
-            journal_bytes: make::gauge(
-                "argus_journal_size_bytes",
-                "Size of the journal's file that is written at present.",
-            ),
+            journal_bytes: make::gauge("argus_journal_size_bytes", "Size of the current journal file."),
         };
-        tally.touch();
+        tally.init_labels();
         tally
     }
 }
 
-/// One act that waits for its permit, however the wait ends.
+/// Action that waits for a permit; its drop ends the wait.
 #[derive(Debug)]
 pub(crate) struct Waiting(IntGauge);
 
@@ -125,7 +119,7 @@ impl Drop for Waiting {
 }
 
 impl Tally {
-    /// Everything in it, for a registry.
+    /// All collectors, for a registry.
     pub fn collectors(&self) -> Vec<Box<dyn Collector>> {
         let Self {
             turns,
@@ -165,8 +159,8 @@ impl Tally {
         Waiting(waiting)
     }
 
-    /// What can be counted is there from the start, at zero: the first time is a change like any other.
-    fn touch(&self) {
+    /// Creates every label combination with the value zero, so that the first event is visible as an increase.
+    fn init_labels(&self) {
         for wake in WAKES {
             self.turns.with_label_values(&[wake]);
         }
@@ -176,8 +170,8 @@ impl Tally {
         }
         for kind in PROBES {
             self.probe_seconds.with_label_values(&[kind]);
-            for answer in ANSWERS {
-                self.probes.with_label_values(&[kind, answer]);
+            for result in RESULTS {
+                self.probes.with_label_values(&[kind, result]);
             }
         }
     }

@@ -1,4 +1,7 @@
-//! What people and agents asked for beside the specs, and what is desired because of it.
+//! Overrides: requests of people and agents outside the specs, and the desired state that results from them.
+//!
+//! The reconciler owns [`Overrides`]; commands are its only input. [`Overrides::effective`] merges them with the
+//! spec registry into the [`DesiredState`] that the planner receives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,87 +22,88 @@ mod auto_rollback;
 mod known_good;
 mod ttl;
 
-/// The longest lease: what was forgotten must not hold restarts back for ever.
-const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
+/// Maximum duration of a test lease: a forgotten one must not defer restarts forever.
+const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
 
-/// What somebody asked to be removed is tried for this long.
-const CLEANING: Duration = Duration::from_secs(120);
+/// Duration for which requested removals of orphans are attempted.
+const CLEANUP_SPAN: Duration = Duration::from_secs(120);
 
-/// What every environment shall be.
+/// Accepted spec of every environment that should exist.
 pub type DesiredState = BTreeMap<EnvName, Arc<Accepted>>;
 
-/// Everything that was asked for and stands.
+/// All overrides in effect.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overrides {
-    /// What is taken down, and the revision it is down at.
+    /// Environments that are taken down, with the revision of their file at that time.
     pub down: BTreeMap<EnvName, Revision>,
-    /// What of that nobody took down: it has lived for as long as its file says.
+    /// Subset of `down` whose TTL expired; no person took them down.
     pub expired: BTreeSet<EnvName>,
-    /// What somebody brought back: at which revision, and when; its time begins anew.
+    /// Environments that a person brought back, with revision and time. Their TTL counts from that time.
     pub revived: BTreeMap<EnvName, (Revision, Timestamp)>,
     /// Holds and test leases.
     pub requests: UserRequests,
-    /// The last revisions that became Ready, the newest last; two at most.
+    /// Last revisions that became Ready, newest last; at most two.
     pub known_good: BTreeMap<EnvName, Vec<Arc<Accepted>>>,
-    /// What gave way to an earlier revision.
+    /// Rollbacks in effect.
     pub rollbacks: BTreeMap<EnvName, Rollback>,
-    /// Copies of environments beside them.
+    /// Copies of environments.
     pub forks: DesiredState,
-    /// Since when a revision is being tried that may be rolled back; a controller that was away begins anew.
+    /// Start of the attempt of a revision with automatic rollback. A restart of the controller restarts the
+    /// attempt.
     #[serde(skip)]
     attempted: BTreeMap<EnvName, (Revision, Timestamp)>,
 }
 
-/// A revision that gave way to an earlier one.
+/// Rollback to an earlier revision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollback {
-    /// The revision that gave way; another one of its file ends the rollback.
+    /// Replaced revision. Another revision of its file ends the rollback.
     pub from: Revision,
-    /// What is desired instead.
+    /// Desired revision.
     pub to: Arc<Accepted>,
-    /// It missed its deadline, and nobody asked for this.
+    /// True if the revision missed its deadline, and no person requested the rollback.
     #[serde(default)]
     pub automatic: bool,
 }
 
-/// What a wish is judged by.
+/// Inputs for the decision about a command.
 #[derive(Clone, Copy)]
 pub(crate) struct OverrideInputs<'a> {
     pub(crate) specs: &'a SpecRegistry,
     pub(crate) store: &'a Store,
-    pub(crate) memory: &'a PlannerState,
+    pub(crate) state: &'a PlannerState,
     pub(crate) now: Timestamp,
 }
 
 impl Overrides {
-    /// Takes a command in; what it means for the brain and the hands is the caller's to do.
+    /// Applies a command to the overrides. The caller handles its effects on planner and executor.
     pub(crate) fn apply(
         &mut self,
         command: &Command,
-        facts: OverrideInputs<'_>,
+        inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
-        let now = facts.now;
+        let now = inputs.now;
         let Some(env) = command.environment() else {
-            self.clean(command, facts);
+            self.clean(command, inputs);
             return Ok(Reply::Done);
         };
-        let standing = self.accepted(env, facts.specs);
-        let seen = facts.memory.environments.contains_key(env);
-        let Some(accepted) = standing else {
+        let current = self.accepted(env, inputs.specs);
+        let has_history = inputs.state.environments.contains_key(env);
+        let Some(accepted) = current else {
             return match command {
-                // Whatever is left of it can be tried again.
-                Command::Retry { .. } if seen => Ok(Reply::Done),
-                Command::EndTest { case, .. } => self.end_test(env, case, facts),
+                // A removed environment with remaining resources can be tried again.
+                Command::Retry { .. } if has_history => Ok(Reply::Done),
+                Command::EndTest { case, .. } => self.end_test(env, case, inputs),
                 _ => Err(CommandError::Unknown(env.clone())),
             };
         };
         match command {
             Command::Down { .. } => {
-                // A fork has no file that could bring it back, and so nothing of it is remembered.
+                // A fork has no file that could bring it back, so nothing is stored.
                 if self.forks.remove(env).is_none()
-                    && let Some(file) = facts.specs.environments.get(env)
+                    && let Some(file) = inputs.specs.environments.get(env)
                 {
                     self.down.insert(env.clone(), file.desired.revision.clone());
                     self.expired.remove(env);
@@ -111,7 +115,7 @@ impl Overrides {
                     self.expired.remove(env);
                     self.revived.insert(env.clone(), (revision, now));
                 }
-                // What a person went back to stays; what was decided without them is theirs to take back.
+                // A retry reverts an automatic rollback and preserves one that a person requested.
                 self.rollbacks.retain(|rolled, to| rolled != env || !to.automatic);
                 self.attempted.remove(env);
                 Ok(Reply::Done)
@@ -123,7 +127,7 @@ impl Overrides {
                 holder,
                 ..
             } => {
-                known(&accepted, service.as_ref())?;
+                check_service(&accepted, service.as_ref())?;
                 self.requests.hold_back(Hold {
                     environment: env.clone(),
                     service: service.clone(),
@@ -135,7 +139,7 @@ impl Overrides {
                 Ok(Reply::Done)
             }
             Command::Resume { service, .. } => {
-                known(&accepted, service.as_ref())?;
+                check_service(&accepted, service.as_ref())?;
                 if self.requests.resume(env, service.as_ref()) {
                     Ok(Reply::Done)
                 } else {
@@ -164,16 +168,16 @@ impl Overrides {
                     environment: env.clone(),
                     case: case.clone(),
                     since: now,
-                    until: now + (*ttl).min(LONGEST_LEASE),
+                    until: now + (*ttl).min(MAX_LEASE),
                     holder: holder.clone(),
                     purpose: purpose.clone(),
                 };
                 self.requests.begin(lease.clone());
                 Ok(Reply::TestLease(lease))
             }
-            Command::EndTest { case, .. } => self.end_test(env, case, facts),
-            Command::Rollback { .. } => self.roll_back(env, &accepted, false, facts),
-            Command::Fork { to, .. } => self.fork(&accepted, to, facts),
+            Command::EndTest { case, .. } => self.end_test(env, case, inputs),
+            Command::Rollback { .. } => self.roll_back(env, &accepted, false, inputs),
+            Command::Fork { to, .. } => self.fork(&accepted, to, inputs),
             Command::ResetBreaker { .. }
             | Command::CleanOrphans { .. }
             | Command::ResumeController
@@ -181,26 +185,26 @@ impl Overrides {
         }
     }
 
-    /// For a while the orphans of these projects go, whatever else is said about them.
-    fn clean(&mut self, command: &Command, facts: OverrideInputs<'_>) {
+    /// Requests the removal of the projects' orphans for a limited time, whatever the specs say.
+    fn clean(&mut self, command: &Command, inputs: OverrideInputs<'_>) {
         let Command::CleanOrphans { projects } = command else {
             return;
         };
-        let held = facts
+        let held = inputs
             .specs
             .environments
             .values()
             .map(|accepted| &accepted.desired.project);
-        let asked: Vec<String> = match projects.as_slice() {
+        let selected: Vec<String> = match projects.as_slice() {
             [] => held.cloned().collect(),
             some => some.to_vec(),
         };
-        for project in asked {
-            self.requests.cleaning.insert(project, facts.now + CLEANING);
+        for project in selected {
+            self.requests.cleaning.insert(project, inputs.now + CLEANUP_SPAN);
         }
     }
 
-    /// What an environment shall be, before anybody took it down.
+    /// Accepted spec of an environment, regardless of whether it is down.
     pub(crate) fn accepted(&self, env: &EnvName, specs: &SpecRegistry) -> Option<Arc<Accepted>> {
         let forked = self.forks.get(env);
         let rolled = self.rollbacks.get(env).map(|rollback| &rollback.to);
@@ -211,17 +215,16 @@ impl Overrides {
         &mut self,
         env: &EnvName,
         case: &str,
-        facts: OverrideInputs<'_>,
+        inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
-        let found = facts.memory.environments.get(env);
-        let all = found.map(|kept| kept.disruptions.as_slice()).unwrap_or_default();
+        let history = inputs.state.environments.get(env);
+        let all = history.map(|it| it.disruptions.as_slice()).unwrap_or_default();
         let Some(lease) = self.requests.end(env, case) else {
-            let message = format!(
-                "no test `{case}` runs on `{env}`; its lease may have ended by itself, an hour ago or more"
-            );
+            let message =
+                format!("no test `{case}` runs on `{env}`; its lease may have expired an hour ago or more");
             return Err(CommandError::Refused(message));
         };
-        // Of tests that run at once one is named with a failure, and all of them met it.
+        // A failure is recorded for one test, and counts for all tests that run in parallel.
         let own = all
             .iter()
             .filter(|found| found.at >= lease.since && found.at < lease.until);
@@ -235,26 +238,26 @@ impl Overrides {
             environment: env.clone(),
             case: case.to_owned(),
             began: lease.since.to_string(),
-            ended: facts.now.to_string(),
-            expired: (lease.until <= facts.now).then(|| lease.until.to_string()),
+            ended: inputs.now.to_string(),
+            expired: (lease.until <= inputs.now).then(|| lease.until.to_string()),
             restarts_during_run: disruptions.len(),
             disruptions,
         }))
     }
 
-    /// The last good revision but this one: what a rollback goes back to.
+    /// Last known good revision other than this one: the target of a rollback.
     pub fn good_before(&self, accepted: &Accepted) -> Option<&Arc<Accepted>> {
-        let goods = self.known_good.get(&accepted.desired.env)?;
+        let good_revisions = self.known_good.get(&accepted.desired.env)?;
         let other = |good: &&Arc<Accepted>| good.desired.revision != accepted.desired.revision;
-        goods.iter().rev().find(other)
+        good_revisions.iter().rev().find(other)
     }
 
     fn roll_back(
         &mut self,
         env: &EnvName,
         accepted: &Arc<Accepted>,
-        by_itself: bool,
-        facts: OverrideInputs<'_>,
+        automatic: bool,
+        inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
         let revision = &accepted.desired.revision;
         let Some(good) = self.good_before(accepted) else {
@@ -266,45 +269,45 @@ impl Overrides {
             None => revision.clone(),
         };
         let mut to = Accepted::clone(good);
-        to.accepted_at = facts.now;
+        to.accepted_at = inputs.now;
         to.has_pending_edit = false;
         to.desired.hold = false;
         to.desired.notes.push(format!("rolled back from revision {from}"));
-        let answer = Reply::Revision(to.desired.revision.clone());
+        let reply = Reply::Revision(to.desired.revision.clone());
         self.rollbacks.insert(
             env.clone(),
             Rollback {
                 from,
                 to: Arc::new(to),
-                automatic: by_itself,
+                automatic,
             },
         );
-        Ok(answer)
+        Ok(reply)
     }
 
     fn fork(
         &mut self,
         accepted: &Accepted,
         to: &EnvName,
-        facts: OverrideInputs<'_>,
+        inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
-        let taken = self.accepted(to, facts.specs).is_some() || facts.store.of(to).is_some();
+        let taken = self.accepted(to, inputs.specs).is_some() || inputs.store.of(to).is_some();
         if taken {
             return Err(CommandError::Refused(format!(
-                "there is an environment `{to}` already"
+                "environment `{to}` already exists"
             )));
         }
         let forked = Accepted {
             desired: accepted.desired.forked(to),
             spec_path: accepted.spec_path.clone(),
-            accepted_at: facts.now,
+            accepted_at: inputs.now,
             has_pending_edit: false,
         };
         self.forks.insert(to.clone(), Arc::new(forked));
         Ok(Reply::Forked(to.clone()))
     }
 
-    /// What was asked for about a revision ends with another one, and all of it with its file.
+    /// Drops overrides whose revision was replaced, and those of environments without a file.
     pub(crate) fn drop_expired(&mut self, specs: &SpecRegistry, now: Timestamp) {
         self.requests.expire(now);
         if !specs.scanned {
@@ -321,7 +324,7 @@ impl Overrides {
         let down = &self.down;
         self.expired.retain(|env| down.contains_key(env));
         self.rollbacks.retain(|env, rollback| at(env, &rollback.from));
-        // A file of the same name is the better source.
+        // A spec file of the same name replaces the fork.
         self.forks.retain(|env, _| !specs.environments.contains_key(env));
         let forks = &self.forks;
         let known = |env: &EnvName| specs.environments.contains_key(env) || forks.contains_key(env);
@@ -330,7 +333,7 @@ impl Overrides {
         self.requests.holds.retain(|hold| known(&hold.environment));
     }
 
-    /// What is desired with all of this; `None`: what the specs say.
+    /// Desired state with all overrides; `None` if the specs apply unchanged.
     pub fn effective(&self, specs: &SpecRegistry) -> Option<DesiredState> {
         if self.down.is_empty() && self.rollbacks.is_empty() && self.forks.is_empty() {
             return None;
@@ -344,41 +347,44 @@ impl Overrides {
         )
     }
 
-    /// Keeps what is Ready and has been for a while, with the ids of the images that it runs; when to look again.
+    /// Stores revisions that have been Ready long enough, with the image ids of their containers. Returns the time
+    /// of the next check.
     pub(crate) fn record_known_good(
         &mut self,
         desired: &DesiredState,
-        facts: OverrideInputs<'_>,
+        inputs: OverrideInputs<'_>,
     ) -> Option<Timestamp> {
         let mut next: Option<Timestamp> = None;
         for (env, accepted) in desired {
             let revision = &accepted.desired.revision;
-            let ready = facts
-                .memory
+            let ready = inputs
+                .state
                 .environments
                 .get(env)
-                .is_some_and(|kept| kept.last_good.as_ref() == Some(revision));
-            let goods = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
-            let last = goods.last().filter(|last| last.desired.revision == *revision);
-            if !ready || last.is_some_and(|last| known_good::runs_as_pinned(last, facts.store)) {
+                .is_some_and(|history| history.last_good.as_ref() == Some(revision));
+            let good_revisions = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
+            let last = good_revisions
+                .last()
+                .filter(|last| last.desired.revision == *revision);
+            if !ready || last.is_some_and(|last| known_good::runs_as_pinned(last, inputs.store)) {
                 continue;
             }
-            let proven = known_good::proven_at(env, facts.store);
-            if proven > facts.now {
+            let proven = known_good::proven_at(env, inputs.store);
+            if proven > inputs.now {
                 next = Some(next.map_or(proven, |next| next.min(proven)));
                 continue;
             }
-            let goods = self.known_good.entry(env.clone()).or_default();
-            goods.retain(|good| good.desired.revision != *revision);
-            goods.push(Arc::new(known_good::pinned(accepted, facts.store)));
-            let surplus = goods.len().saturating_sub(2);
-            goods.drain(..surplus);
+            let good_revisions = self.known_good.entry(env.clone()).or_default();
+            good_revisions.retain(|good| good.desired.revision != *revision);
+            good_revisions.push(Arc::new(known_good::pinned(accepted, inputs.store)));
+            let surplus = good_revisions.len().saturating_sub(2);
+            good_revisions.drain(..surplus);
         }
         next
     }
 }
 
-fn known(accepted: &Accepted, service: Option<&ServiceName>) -> Result<(), CommandError> {
+fn check_service(accepted: &Accepted, service: Option<&ServiceName>) -> Result<(), CommandError> {
     match service {
         Some(name) if !accepted.desired.services.contains_key(name) => {
             let env = &accepted.desired.env;

@@ -1,4 +1,4 @@
-//! What people ask for stands until what they asked it about is another.
+//! Tests of overrides: a request stays until its subject changes.
 
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::state::{Attribution, Disruption, EnvHistory, FailedRun};
@@ -39,40 +39,41 @@ fn end_test() -> Command {
     }
 }
 
-struct Desk {
+struct Fixture {
     overrides: Overrides,
     specs: SpecRegistry,
-    memory: PlannerState,
+    state: PlannerState,
     store: Store,
     now: Timestamp,
 }
 
-impl Desk {
+impl Fixture {
     fn with(file: &Arc<Accepted>) -> Self {
         let mut specs = SpecRegistry::default();
         specs.scanned = true;
         specs.environments.insert(env("shop"), file.clone());
-        let mut desk = Self {
+        let mut fixture = Self {
             overrides: Overrides::default(),
             specs,
-            memory: PlannerState::default(),
+            state: PlannerState::default(),
             store: Store::default(),
             now: Timestamp(10_000),
         };
-        desk.memory
+        fixture
+            .state
             .environments
             .insert(env("shop"), EnvHistory::default());
-        desk
+        fixture
     }
 
-    fn tell(&mut self, command: &Command) -> Result<Reply, CommandError> {
-        let facts = OverrideInputs {
+    fn apply(&mut self, command: &Command) -> Result<Reply, CommandError> {
+        let inputs = OverrideInputs {
             specs: &self.specs,
             store: &self.store,
-            memory: &self.memory,
+            state: &self.state,
             now: self.now,
         };
-        self.overrides.apply(command, facts)
+        self.overrides.apply(command, inputs)
     }
 
     fn file(&mut self, file: &Arc<Accepted>) {
@@ -80,36 +81,36 @@ impl Desk {
         self.overrides.drop_expired(&self.specs, self.now);
     }
 
-    /// When the next one has lived for its time.
+    /// Expires environments, and returns the time of the next expiry.
     fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.overrides.expire(OverrideInputs {
             specs: &self.specs,
             store: &self.store,
-            memory: &self.memory,
+            state: &self.state,
             now,
         })
     }
 
-    /// The revision that is desired became ready.
+    /// Marks the desired revision as ready.
     fn ready(&mut self) {
         let desired = self
             .overrides
             .effective(&self.specs)
             .unwrap_or_else(|| self.specs.environments.clone());
-        let kept = self.memory.environments.get_mut(&env("shop")).unwrap();
-        kept.last_good = Some(desired[&env("shop")].desired.revision.clone());
-        let facts = OverrideInputs {
+        let history = self.state.environments.get_mut(&env("shop")).unwrap();
+        history.last_good = Some(desired[&env("shop")].desired.revision.clone());
+        let inputs = OverrideInputs {
             specs: &self.specs,
             store: &self.store,
-            memory: &self.memory,
+            state: &self.state,
             now: self.now,
         };
-        self.overrides.record_known_good(&desired, facts);
+        self.overrides.record_known_good(&desired, inputs);
     }
 
     fn image(&self, name: &str) -> Option<String> {
-        let standing = self.overrides.effective(&self.specs);
-        let desired = standing.as_ref().unwrap_or(&self.specs.environments);
+        let effective = self.overrides.effective(&self.specs);
+        let desired = effective.as_ref().unwrap_or(&self.specs.environments);
         let web = desired.get(&env(name))?.desired.services.values().next()?;
         Some(web.image.reference().to_owned())
     }
@@ -122,165 +123,169 @@ fn rollback() -> Command {
 }
 
 #[test]
-fn a_rollback_goes_to_the_last_other_revision_that_was_ready_and_ends_with_the_next_file() {
+fn rollback_uses_last_ready_revision_until_the_next_edit() {
     let (one, two, three) = (
         accepted("web:1", ""),
         accepted("web:2", ""),
         accepted("web:3", ""),
     );
-    let mut desk = Desk::with(&one);
+    let mut fixture = Fixture::with(&one);
     assert!(
-        matches!(desk.tell(&rollback()), Err(CommandError::Refused(_))),
-        "there is none"
+        matches!(fixture.apply(&rollback()), Err(CommandError::Refused(_))),
+        "no other revision exists"
     );
-    desk.ready();
-    desk.file(&two);
+    fixture.ready();
+    fixture.file(&two);
     assert_eq!(
-        desk.tell(&rollback()),
+        fixture.apply(&rollback()),
         Ok(Reply::Revision(one.desired.revision.clone()))
     );
-    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
-    // What is kept of it outlives the process.
-    let text = serde_json::to_string(&desk.overrides).unwrap();
-    desk.overrides = serde_json::from_str(&text).unwrap();
-    desk.file(&two);
-    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
-    desk.file(&three);
-    assert_eq!(desk.image("shop").as_deref(), Some("web:3"));
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
+    // The serialized overrides survive a restart.
+    let text = serde_json::to_string(&fixture.overrides).unwrap();
+    fixture.overrides = serde_json::from_str(&text).unwrap();
+    fixture.file(&two);
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
+    fixture.file(&three);
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:3"));
 }
 
 #[test]
-fn what_has_lived_for_its_time_is_down_until_its_file_changes_or_somebody_brings_it_back() {
+fn expired_environment_is_down_until_an_edit_or_retry() {
     let file = accepted("web:1", "argus: { ttl: 60s }\n");
     let at = |seconds: i64| Timestamp(1_000 + seconds * 1_000);
-    let mut desk = Desk::with(&file);
-    assert_eq!(desk.expire(at(59)), Some(at(60)), "it is woken for that");
-    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
-    assert_eq!(desk.expire(at(60)), None);
-    assert_eq!(desk.image("shop"), None);
+    let mut fixture = Fixture::with(&file);
+    assert_eq!(
+        fixture.expire(at(59)),
+        Some(at(60)),
+        "the planner is woken for the expiry"
+    );
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
+    assert_eq!(fixture.expire(at(60)), None);
+    assert_eq!(fixture.image("shop"), None);
 
-    // It outlives the process, and is no order of a person.
-    let text = serde_json::to_string(&desk.overrides).unwrap();
-    desk.overrides = serde_json::from_str(&text).unwrap();
-    desk.file(&file);
-    assert_eq!((desk.expire(at(3_600)), desk.image("shop")), (None, None));
-    assert!(desk.overrides.expired.contains(&env("shop")));
+    // The expiry survives a restart, and does not count as a request of a person.
+    let text = serde_json::to_string(&fixture.overrides).unwrap();
+    fixture.overrides = serde_json::from_str(&text).unwrap();
+    fixture.file(&file);
+    assert_eq!((fixture.expire(at(3_600)), fixture.image("shop")), (None, None));
+    assert!(fixture.overrides.expired.contains(&env("shop")));
 
-    // Brought back it lives for as long again.
-    desk.now = at(4_000);
+    // Brought back, it gets the whole TTL again.
+    fixture.now = at(4_000);
     let retry = Command::Retry {
         environment: env("shop"),
     };
-    assert_eq!(desk.tell(&retry), Ok(Reply::Done));
-    assert!(desk.overrides.expired.is_empty());
-    assert_eq!(desk.expire(at(4_001)), Some(at(4_060)));
-    assert!(desk.image("shop").is_some());
-    assert_eq!((desk.expire(at(4_060)), desk.image("shop")), (None, None));
+    assert_eq!(fixture.apply(&retry), Ok(Reply::Done));
+    assert!(fixture.overrides.expired.is_empty());
+    assert_eq!(fixture.expire(at(4_001)), Some(at(4_060)));
+    assert!(fixture.image("shop").is_some());
+    assert_eq!((fixture.expire(at(4_060)), fixture.image("shop")), (None, None));
 
-    // Another revision was accepted when it was accepted, and says how long it lives.
+    // Another revision has its own acceptance time and TTL.
     let mut edited = Accepted::clone(&accepted("web:1", "argus: { ttl: 2h }\n"));
     edited.accepted_at = at(5_000);
-    desk.file(&Arc::new(edited));
+    fixture.file(&Arc::new(edited));
     assert_eq!(
-        desk.expire(at(5_001)),
+        fixture.expire(at(5_001)),
         Some(at(5_000) + Duration::from_secs(7_200))
     );
     assert!(
-        desk.image("shop").is_some()
-            && desk.overrides.expired.is_empty()
-            && desk.overrides.revived.is_empty()
+        fixture.image("shop").is_some()
+            && fixture.overrides.expired.is_empty()
+            && fixture.overrides.revived.is_empty()
     );
 }
 
 #[test]
-fn what_has_lived_for_its_time_stays_until_the_test_on_it_has_ended() {
-    let mut desk = Desk::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
+fn expired_environment_stays_until_its_test_ends() {
+    let mut fixture = Fixture::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
     let begin = begin_test(600);
-    assert!(matches!(desk.tell(&begin), Ok(Reply::TestLease(_))));
-    let until = desk.overrides.requests.leases[0].until;
-    let over = desk.now + Duration::from_secs(60);
+    assert!(matches!(fixture.apply(&begin), Ok(Reply::TestLease(_))));
+    let until = fixture.overrides.requests.leases[0].until;
+    let expiry = fixture.now + Duration::from_secs(60);
     assert_eq!(
-        desk.expire(over),
+        fixture.expire(expiry),
         Some(until),
-        "it is woken when the lease ends by itself"
+        "the planner is woken when the lease expires"
     );
-    assert!(desk.image("shop").is_some());
+    assert!(fixture.image("shop").is_some());
     let end = end_test();
-    assert!(desk.tell(&end).is_ok());
-    assert_eq!((desk.expire(over), desk.image("shop")), (None, None));
+    assert!(fixture.apply(&end).is_ok());
+    assert_eq!((fixture.expire(expiry), fixture.image("shop")), (None, None));
 }
 
 #[test]
-fn nothing_goes_for_its_time_while_its_file_or_the_folder_is_in_doubt() {
-    let mut disputed = Accepted::clone(&accepted("web:1", "argus: { ttl: 60s }\n"));
-    disputed.has_pending_edit = true;
-    let mut desk = Desk::with(&Arc::new(disputed));
-    assert_eq!(desk.expire(Timestamp(90_000_000)), None);
-    assert!(desk.image("shop").is_some());
+fn nothing_expires_while_its_file_or_folder_is_uncertain() {
+    let mut edited = Accepted::clone(&accepted("web:1", "argus: { ttl: 60s }\n"));
+    edited.has_pending_edit = true;
+    let mut fixture = Fixture::with(&Arc::new(edited));
+    assert_eq!(fixture.expire(Timestamp(90_000_000)), None);
+    assert!(fixture.image("shop").is_some());
 
-    desk = Desk::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
-    desk.specs.pause("not mounted".to_owned());
-    assert_eq!(desk.expire(Timestamp(90_000_000)), None);
-    desk.specs.resume(Timestamp(90_000_000));
-    desk.specs.scanned = false;
-    assert_eq!(desk.expire(Timestamp(90_000_000)), None);
-    assert!(desk.image("shop").is_some());
-    desk.specs.scanned = true;
-    desk.expire(Timestamp(90_000_000));
-    assert_eq!(desk.image("shop"), None);
+    fixture = Fixture::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
+    fixture.specs.pause("not mounted".to_owned());
+    assert_eq!(fixture.expire(Timestamp(90_000_000)), None);
+    fixture.specs.resume(Timestamp(90_000_000));
+    fixture.specs.scanned = false;
+    assert_eq!(fixture.expire(Timestamp(90_000_000)), None);
+    assert!(fixture.image("shop").is_some());
+    fixture.specs.scanned = true;
+    fixture.expire(Timestamp(90_000_000));
+    assert_eq!(fixture.image("shop"), None);
 }
 
 #[test]
-fn a_revision_that_misses_its_deadline_gives_way_by_itself() {
+fn revision_past_its_deadline_is_rolled_back() {
     let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
     let (one, two) = (accepted("web:1", auto), accepted("web:2", auto));
-    let mut desk = Desk::with(&one);
-    let due = |desk: &mut Desk, at: i64| {
-        let facts = OverrideInputs {
-            specs: &desk.specs,
-            store: &desk.store,
-            memory: &desk.memory,
+    let mut fixture = Fixture::with(&one);
+    let due = |fixture: &mut Fixture, at: i64| {
+        let inputs = OverrideInputs {
+            specs: &fixture.specs,
+            store: &fixture.store,
+            state: &fixture.state,
             now: Timestamp(at),
         };
-        desk.overrides.roll_back_automatically(facts)
+        fixture.overrides.roll_back_automatically(inputs)
     };
-    desk.store = listed();
-    assert_eq!(due(&mut desk, 100_000), None, "nothing to go back to");
-    desk.ready();
-    desk.file(&two);
-    assert_eq!(due(&mut desk, 101_000), Some(Timestamp(161_000)));
-    assert_eq!(due(&mut desk, 160_999), Some(Timestamp(161_000)));
-    assert_eq!(desk.image("shop").as_deref(), Some("web:2"));
-    assert_eq!(due(&mut desk, 161_000), None);
-    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+    fixture.store = listed();
+    assert_eq!(due(&mut fixture, 100_000), None, "nothing to go back to");
+    fixture.ready();
+    fixture.file(&two);
+    assert_eq!(due(&mut fixture, 101_000), Some(Timestamp(161_000)));
+    assert_eq!(due(&mut fixture, 160_999), Some(Timestamp(161_000)));
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:2"));
+    assert_eq!(due(&mut fixture, 161_000), None);
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
 }
 
 #[test]
-fn what_failed_and_is_not_required_rolls_nothing_back() {
+fn failed_optional_service_causes_no_rollback() {
     let rolled_back = |criticality: &str| {
         let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
         let more = format!("    criticality: {criticality}\n{auto}");
         let (one, two) = (accepted("web:1", &more), accepted("web:2", &more));
-        let mut desk = Desk::with(&one);
-        desk.store = listed();
-        desk.ready();
-        desk.file(&two);
-        let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
-        kept.last_good = Some(two.desired.revision.clone());
+        let mut fixture = Fixture::with(&one);
+        fixture.store = listed();
+        fixture.ready();
+        fixture.file(&two);
+        let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
+        history.last_good = Some(two.desired.revision.clone());
         let container = argus_core::ident::ContainerId::new("a").unwrap();
         let web = two.desired.services.keys().next().unwrap();
-        let web = kept.services.entry(web.clone()).or_default();
+        let web = history.services.entry(web.clone()).or_default();
         web.failures.push(FailedRun::of(container, Timestamp(90_000)));
         for at in [100_000, 160_000] {
-            let facts = OverrideInputs {
-                specs: &desk.specs,
-                store: &desk.store,
-                memory: &desk.memory,
+            let inputs = OverrideInputs {
+                specs: &fixture.specs,
+                store: &fixture.store,
+                state: &fixture.state,
                 now: Timestamp(at),
             };
-            desk.overrides.roll_back_automatically(facts);
+            fixture.overrides.roll_back_automatically(inputs);
         }
-        desk.image("shop").as_deref() == Some("web:1")
+        fixture.image("shop").as_deref() == Some("web:1")
     };
     assert!(rolled_back("important"));
     assert!(!rolled_back("recoverable") && !rolled_back("optional"));
@@ -300,27 +305,28 @@ fn listed() -> Store {
 }
 
 #[test]
-fn only_the_time_in_which_a_revision_could_be_tried_runs_its_deadline() {
+fn deadline_counts_only_time_in_which_a_revision_can_run() {
     let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
     let (one, two) = (accepted("web:1", auto), accepted("web:2", auto));
-    let mut desk = Desk::with(&one);
-    desk.ready();
-    desk.file(&two);
-    let due = |desk: &mut Desk, second: i64| {
-        desk.now = Timestamp(second * 1_000);
-        let facts = OverrideInputs {
-            specs: &desk.specs,
-            store: &desk.store,
-            memory: &desk.memory,
-            now: desk.now,
+    let mut fixture = Fixture::with(&one);
+    fixture.ready();
+    fixture.file(&two);
+    let due = |fixture: &mut Fixture, second: i64| {
+        fixture.now = Timestamp(second * 1_000);
+        let inputs = OverrideInputs {
+            specs: &fixture.specs,
+            store: &fixture.store,
+            state: &fixture.state,
+            now: fixture.now,
         };
-        desk.overrides
-            .roll_back_automatically(facts)
+        fixture
+            .overrides
+            .roll_back_automatically(inputs)
             .map(|at| at.0 / 1_000)
     };
-    assert_eq!(due(&mut desk, 1_000), None, "there is no engine to try it on");
-    desk.store = listed();
-    assert_eq!(due(&mut desk, 1_100), Some(1_160));
+    assert_eq!(due(&mut fixture, 1_000), None, "the engine is absent");
+    fixture.store = listed();
+    assert_eq!(due(&mut fixture, 1_100), Some(1_160));
     let hold = Command::Hold {
         environment: env("shop"),
         service: None,
@@ -328,126 +334,141 @@ fn only_the_time_in_which_a_revision_could_be_tried_runs_its_deadline() {
         reason: String::new(),
         holder: None,
     };
-    desk.tell(&hold).unwrap();
-    assert_eq!(due(&mut desk, 1_170), None, "it is held");
+    fixture.apply(&hold).unwrap();
+    assert_eq!(due(&mut fixture, 1_170), None, "it is held");
     let resume = Command::Resume {
         environment: env("shop"),
         service: None,
     };
-    desk.tell(&resume).unwrap();
-    assert_eq!(due(&mut desk, 2_000), Some(2_060));
-    // A controller that was away starts it anew.
-    let text = serde_json::to_string(&desk.overrides).unwrap();
-    desk.overrides = serde_json::from_str(&text).unwrap();
-    assert_eq!(due(&mut desk, 3_000), Some(3_060));
-    assert_eq!(desk.image("shop").as_deref(), Some("web:2"));
-    due(&mut desk, 3_060);
-    assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
+    fixture.apply(&resume).unwrap();
+    assert_eq!(due(&mut fixture, 2_000), Some(2_060));
+    // A restart of the controller restarts the attempt.
+    let text = serde_json::to_string(&fixture.overrides).unwrap();
+    fixture.overrides = serde_json::from_str(&text).unwrap();
+    assert_eq!(due(&mut fixture, 3_000), Some(3_060));
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:2"));
+    due(&mut fixture, 3_060);
+    assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
 }
 
 #[test]
-fn a_retry_takes_back_what_was_rolled_back_by_itself_and_not_what_a_person_rolled_back() {
+fn retry_reverts_only_automatic_rollbacks() {
     let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
     let (one, two) = (accepted("web:1", auto), accepted("web:2", auto));
     let retry = Command::Retry {
         environment: env("shop"),
     };
-    for by_itself in [true, false] {
-        let mut desk = Desk::with(&one);
-        desk.store = listed();
-        desk.ready();
-        desk.file(&two);
-        if by_itself {
+    for automatic in [true, false] {
+        let mut fixture = Fixture::with(&one);
+        fixture.store = listed();
+        fixture.ready();
+        fixture.file(&two);
+        if automatic {
             for at in [100_000, 160_000] {
-                let facts = OverrideInputs {
-                    specs: &desk.specs,
-                    store: &desk.store,
-                    memory: &desk.memory,
+                let inputs = OverrideInputs {
+                    specs: &fixture.specs,
+                    store: &fixture.store,
+                    state: &fixture.state,
                     now: Timestamp(at),
                 };
-                desk.overrides.roll_back_automatically(facts);
+                fixture.overrides.roll_back_automatically(inputs);
             }
         } else {
-            desk.tell(&rollback()).unwrap();
+            fixture.apply(&rollback()).unwrap();
         }
-        assert_eq!(desk.image("shop").as_deref(), Some("web:1"));
-        desk.tell(&retry).unwrap();
-        let expected = if by_itself { "web:2" } else { "web:1" };
-        assert_eq!(desk.image("shop").as_deref(), Some(expected));
-        let facts = OverrideInputs {
-            specs: &desk.specs,
-            store: &desk.store,
-            memory: &desk.memory,
+        assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
+        fixture.apply(&retry).unwrap();
+        let expected = if automatic { "web:2" } else { "web:1" };
+        assert_eq!(fixture.image("shop").as_deref(), Some(expected));
+        let inputs = OverrideInputs {
+            specs: &fixture.specs,
+            store: &fixture.store,
+            state: &fixture.state,
             now: Timestamp(170_000),
         };
-        let next = desk.overrides.roll_back_automatically(facts);
-        let expected = by_itself.then_some(Timestamp(230_000));
-        assert_eq!(next, expected, "and it has its whole deadline again");
+        let next = fixture.overrides.roll_back_automatically(inputs);
+        let expected = automatic.then_some(Timestamp(230_000));
+        assert_eq!(next, expected, "the whole deadline applies again");
     }
 }
 
 #[test]
-fn a_fork_stands_beside_its_original_until_it_is_taken_down() {
-    let mut desk = Desk::with(&accepted("web:1", ""));
+fn fork_runs_next_to_its_original_until_taken_down() {
+    let mut fixture = Fixture::with(&accepted("web:1", ""));
     let fork = |to: &str| Command::Fork {
         environment: env("shop"),
         to: env(to),
     };
-    assert_eq!(desk.tell(&fork("two")), Ok(Reply::Forked(env("two"))));
-    assert!(matches!(desk.tell(&fork("two")), Err(CommandError::Refused(_))));
-    assert!(matches!(desk.tell(&fork("shop")), Err(CommandError::Refused(_))));
-    assert_eq!(desk.image("two").as_deref(), Some("web:1"));
-    // The original's next revision does not concern it.
-    desk.file(&accepted("web:2", ""));
-    assert_eq!(desk.image("two").as_deref(), Some("web:1"));
+    assert_eq!(fixture.apply(&fork("two")), Ok(Reply::Forked(env("two"))));
+    assert!(matches!(
+        fixture.apply(&fork("two")),
+        Err(CommandError::Refused(_))
+    ));
+    assert!(matches!(
+        fixture.apply(&fork("shop")),
+        Err(CommandError::Refused(_))
+    ));
+    assert_eq!(fixture.image("two").as_deref(), Some("web:1"));
+    // The next revision of the original does not affect the fork.
+    fixture.file(&accepted("web:2", ""));
+    assert_eq!(fixture.image("two").as_deref(), Some("web:1"));
     let down = Command::Down {
         environment: env("two"),
     };
-    assert_eq!(desk.tell(&down), Ok(Reply::Done));
+    assert_eq!(fixture.apply(&down), Ok(Reply::Done));
     assert_eq!(
-        (desk.image("two"), desk.image("shop").as_deref()),
+        (fixture.image("two"), fixture.image("shop").as_deref()),
         (None, Some("web:2"))
     );
-    assert_eq!(desk.tell(&down), Err(CommandError::Unknown(env("two"))));
+    assert_eq!(fixture.apply(&down), Err(CommandError::Unknown(env("two"))));
 }
 
 #[test]
-fn a_test_has_the_failures_of_its_own_time_in_its_report() {
-    let mut desk = Desk::with(&accepted("web:1", ""));
+fn test_report_contains_failures_of_its_own_time() {
+    let mut fixture = Fixture::with(&accepted("web:1", ""));
     let end = end_test();
-    assert!(matches!(desk.tell(&end), Err(CommandError::Refused(_))));
+    assert!(matches!(fixture.apply(&end), Err(CommandError::Refused(_))));
     let begin = begin_test(600);
-    assert!(matches!(desk.tell(&begin), Ok(Reply::TestLease(_))));
-    let found = |at: i64, case: &str| Disruption {
+    assert!(matches!(fixture.apply(&begin), Ok(Reply::TestLease(_))));
+    let disruption = |at: i64, case: &str| Disruption {
         case: case.to_owned(),
         service: ServiceName::new("web").unwrap(),
         number: 1,
         at: Timestamp(at),
         attribution: Attribution::Test,
     };
-    let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
-    // Of tests that run at once one is named.
-    kept.disruptions = vec![found(9_000, "buy"), found(11_000, "buy"), found(12_000, "sell")];
-    desk.now = Timestamp(20_000);
-    let Ok(Reply::Test(report)) = desk.tell(&end) else {
+    let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
+    // A failure during parallel tests is recorded for one of them.
+    history.disruptions = vec![
+        disruption(9_000, "buy"),
+        disruption(11_000, "buy"),
+        disruption(12_000, "sell"),
+    ];
+    fixture.now = Timestamp(20_000);
+    let Ok(Reply::Test(report)) = fixture.apply(&end) else {
         panic!("it ran")
     };
     assert_eq!((report.restarts_during_run, report.disruptions.len()), (2, 2));
     assert_eq!(report.disruptions[0].at, Timestamp(11_000));
-    assert!(report.disruptions.iter().all(|found| found.case == "buy"));
+    assert!(
+        report
+            .disruptions
+            .iter()
+            .all(|disruption| disruption.case == "buy")
+    );
 }
 
 #[test]
-fn a_test_that_outlived_its_lease_still_has_its_report() {
-    let mut desk = Desk::with(&accepted("web:1", ""));
+fn test_past_its_lease_still_has_a_report() {
+    let mut fixture = Fixture::with(&accepted("web:1", ""));
     let end = end_test();
     let begin = begin_test(60);
-    desk.now = Timestamp(100_000);
-    for (ended, told) in [(3_700_000, true), (3_760_000, false)] {
-        desk.now = Timestamp(100_000);
-        desk.tell(&begin).unwrap();
-        let kept = desk.memory.environments.get_mut(&env("shop")).unwrap();
-        kept.disruptions = [110_000, 170_000]
+    fixture.now = Timestamp(100_000);
+    for (ended, is_reported) in [(3_700_000, true), (3_760_000, false)] {
+        fixture.now = Timestamp(100_000);
+        fixture.apply(&begin).unwrap();
+        let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
+        history.disruptions = [110_000, 170_000]
             .map(|at| Disruption {
                 case: "other".to_owned(),
                 service: ServiceName::new("web").unwrap(),
@@ -456,31 +477,37 @@ fn a_test_that_outlived_its_lease_still_has_its_report() {
                 attribution: Attribution::Test,
             })
             .to_vec();
-        desk.now = Timestamp(ended);
-        desk.overrides.drop_expired(&desk.specs, desk.now);
-        assert!(desk.overrides.requests.lease(&env("shop"), desk.now).is_none());
-        assert_eq!(
-            desk.overrides.requests.next_end(desk.now),
-            None,
-            "nobody is woken for it"
+        fixture.now = Timestamp(ended);
+        fixture.overrides.drop_expired(&fixture.specs, fixture.now);
+        assert!(
+            fixture
+                .overrides
+                .requests
+                .lease(&env("shop"), fixture.now)
+                .is_none()
         );
-        match desk.tell(&end) {
-            Ok(Reply::Test(report)) if told => {
+        assert_eq!(
+            fixture.overrides.requests.next_end(fixture.now),
+            None,
+            "the end of the report needs no wake-up"
+        );
+        match fixture.apply(&end) {
+            Ok(Reply::Test(report)) if is_reported => {
                 assert_eq!(report.expired, Some(Timestamp(160_000).to_string()));
                 assert_eq!(
                     report.restarts_during_run, 1,
-                    "what came after its lease is not its own"
+                    "failures after the lease do not count"
                 );
             }
-            Err(CommandError::Refused(_)) if !told => {}
+            Err(CommandError::Refused(_)) if !is_reported => {}
             other => panic!("at {ended}: {other:?}"),
         }
     }
 }
 
 #[test]
-fn a_hold_of_what_is_not_there_is_refused() {
-    let mut desk = Desk::with(&accepted("web:1", ""));
+fn hold_of_a_missing_service_is_refused() {
+    let mut fixture = Fixture::with(&accepted("web:1", ""));
     let hold = |service: &str| Command::Hold {
         environment: env("shop"),
         service: Some(ServiceName::new(service).unwrap()),
@@ -489,14 +516,14 @@ fn a_hold_of_what_is_not_there_is_refused() {
         holder: None,
     };
     assert!(matches!(
-        desk.tell(&hold("nobody")),
+        fixture.apply(&hold("missing")),
         Err(CommandError::Refused(_))
     ));
-    assert_eq!(desk.tell(&hold("web")), Ok(Reply::Done));
+    assert_eq!(fixture.apply(&hold("web")), Ok(Reply::Done));
     let resume = Command::Resume {
         environment: env("shop"),
         service: None,
     };
-    assert_eq!(desk.tell(&resume), Ok(Reply::Done));
-    assert!(matches!(desk.tell(&resume), Err(CommandError::Refused(_))));
+    assert_eq!(fixture.apply(&resume), Ok(Reply::Done));
+    assert!(matches!(fixture.apply(&resume), Err(CommandError::Refused(_))));
 }

@@ -1,4 +1,4 @@
-//! Files that outlive the process: read at start, written when what they keep changes.
+//! Persisted values: JSON files with a checksum and a version, read at start and written after each change.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,64 +13,64 @@ use crate::journal::checksum;
 use crate::journal::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
 
-/// Changes that follow each other this fast are written once.
+/// Changes within this time are written together.
 const SETTLE: Duration = Duration::from_millis(50);
-/// After a failed write the next one waits this long.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Delay after a failed write.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// The version of the files.
+/// Version of the files.
 const VERSION: u64 = 1;
-/// A file that is larger than any that we wrote is not read into memory.
-const LARGEST: u64 = 256 * 1024 * 1024;
+/// Maximum size of a file that is read into memory, in bytes. The controller never writes a larger one.
+const MAX_SIZE: u64 = 256 * 1024 * 1024;
 
-/// What was kept, and what could not be read of it.
+/// Result of a read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded<T> {
-    /// What was kept; `None` where nothing was, or nothing that can be understood.
+    /// Value of the file; `None` if the file is missing or unusable.
     pub value: Option<T>,
-    /// What was put aside.
+    /// Quarantined file.
     pub quarantined: Option<Quarantined>,
 }
 
-/// Reads what was kept. What cannot be understood is put aside, said, and counts as nothing.
+/// Reads the file at `path`. An unusable file is quarantined and counts as missing.
 pub fn read<T: DeserializeOwned>(path: &Path, now: Timestamp) -> Loaded<T> {
-    let none = |aside| Loaded {
+    let none = |quarantined| Loaded {
         value: None,
-        quarantined: aside,
+        quarantined,
     };
-    if let Some(aside) = quarantine::unless_file(path, now) {
-        return none(Some(aside));
+    if let Some(quarantined) = quarantine::unless_file(path, now) {
+        return none(Some(quarantined));
     }
-    match understood(path) {
-        Ok(kept) => Loaded {
-            value: kept,
+    match parse_file(path) {
+        Ok(value) => Loaded {
+            value,
             quarantined: None,
         },
         Err(why) => none(Some(quarantine::set(path, &why, now))),
     }
 }
 
-fn understood<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
+fn parse_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
         schema_version: u64,
     }
-    let told = |error: io::Error| error.to_string();
+    let describe = |error: io::Error| error.to_string();
     match std::fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(told(error)),
-        Ok(meta) if meta.len() > LARGEST => return Err("it is larger than any that was written".to_owned()),
+        Err(error) => return Err(describe(error)),
+        Ok(meta) if meta.len() > MAX_SIZE => return Err("it is larger than any state file".to_owned()),
         Ok(_) => {}
     }
-    let bytes = std::fs::read(path).map_err(told)?;
+    let bytes = std::fs::read(path).map_err(describe)?;
     if !checksum::is_sound(bytes.trim_ascii_end()) {
-        return Err("it is not as it was written".to_owned());
+        return Err("its checksum does not match".to_owned());
     }
     let version: Version = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
     if version.schema_version > VERSION {
         return Err(format!(
-            "it is of version {}, and this program knows {VERSION}",
+            "it has version {}, and this program supports {VERSION}",
             version.schema_version
         ));
     }
@@ -79,10 +79,10 @@ fn understood<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Writes what is to be kept.
+/// Writes the file at `path`.
 ///
 /// # Errors
-/// The file stays as it was.
+/// The file keeps its previous content.
 pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     let mut object = serde_json::to_value(value)?;
     if let Some(object) = object.as_object_mut() {
@@ -91,34 +91,35 @@ pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     write_private(path, checksum::with_checksum(&object.to_string()).as_bytes())
 }
 
-/// What came of the last write.
+/// Result of the last write.
 #[derive(Debug, Clone)]
 pub struct Saved<T> {
-    /// What was to be kept.
+    /// Value of the write.
     pub value: T,
-    /// Why it was not.
+    /// Cause of a failure; `None` on success.
     pub error: Option<String>,
 }
 
-/// Writes every change until the writer of `values` is gone, then once more, and tells what came of it.
+/// Writes every change until the sender of `values` is dropped, then once more. Each result is published in
+/// `saved`.
 pub async fn persist<T>(
     path: PathBuf,
     mut values: watch::Receiver<T>,
-    told: Option<watch::Sender<Option<Saved<T>>>>,
+    saved: Option<watch::Sender<Option<Saved<T>>>>,
 ) where
     T: Clone + PartialEq + Serialize + Send + Sync + 'static,
 {
     let mut written = None;
     loop {
-        let ended = values.changed().await.is_err();
-        if !ended {
+        let is_last = values.changed().await.is_err();
+        if !is_last {
             tokio::time::sleep(SETTLE).await;
         }
         let value = values.borrow_and_update().clone();
         if written.as_ref() != Some(&value) {
-            let outcome = written_at(path.clone(), value.clone()).await;
-            if let Some(told) = &told {
-                told.send_replace(Some(Saved {
+            let outcome = write_blocking(path.clone(), value.clone()).await;
+            if let Some(saved) = &saved {
+                saved.send_replace(Some(Saved {
                     value: value.clone(),
                     error: outcome.as_ref().err().map(ToString::to_string),
                 }));
@@ -126,21 +127,21 @@ pub async fn persist<T>(
             match outcome {
                 Ok(()) => written = Some(value),
                 Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot keep state");
-                    if !ended {
-                        tokio::time::sleep(AGAIN).await;
+                    tracing::error!(path = %path.display(), %error, "cannot write state");
+                    if !is_last {
+                        tokio::time::sleep(RETRY_DELAY).await;
                         values.mark_changed();
                     }
                 }
             }
         }
-        if ended {
+        if is_last {
             return;
         }
     }
 }
 
-async fn written_at<T: Serialize + Send + 'static>(path: PathBuf, value: T) -> io::Result<()> {
+async fn write_blocking<T: Serialize + Send + 'static>(path: PathBuf, value: T) -> io::Result<()> {
     let written = tokio::task::spawn_blocking(move || write(&path, &value)).await;
     written.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
@@ -158,10 +159,10 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000);
 
     #[test]
-    fn what_is_not_as_it_was_written_is_put_aside() {
+    fn corrupt_and_newer_files_are_quarantined() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
-        assert_eq!(read::<Map>(&path, NOW), Loaded::default(), "nothing was kept");
+        assert_eq!(read::<Map>(&path, NOW), Loaded::default(), "no file exists");
         write(&path, &Map::from([("a".to_owned(), 7)])).unwrap();
         let good = std::fs::read(&path).unwrap();
         let text = std::str::from_utf8(&good).unwrap().to_owned();
@@ -179,10 +180,10 @@ mod tests {
         for (second, bad) in bad.into_iter().enumerate() {
             std::fs::write(&path, bad).unwrap();
             let now = NOW + Duration::from_secs(second as u64);
-            let reading = read::<Map>(&path, now);
-            let aside = reading.quarantined.unwrap_or_else(|| panic!("{bad} was read"));
-            assert_eq!(reading.value, None);
-            assert_eq!(std::fs::read_to_string(aside.to.unwrap()).unwrap(), bad);
+            let loaded = read::<Map>(&path, now);
+            let quarantined = loaded.quarantined.unwrap_or_else(|| panic!("{bad} was read"));
+            assert_eq!(loaded.value, None);
+            assert_eq!(std::fs::read_to_string(quarantined.to.unwrap()).unwrap(), bad);
             assert!(!path.exists());
         }
         std::fs::write(&path, &good).unwrap();
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_change_is_written_before_the_end() {
+    async fn last_change_is_written_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
         let (sender, receiver) = watch::channel(Map::new());
@@ -200,7 +201,7 @@ mod tests {
             drop(sender);
         };
         tokio::join!(persist(path.clone(), receiver, None), all);
-        let kept = read::<Value>(&path, NOW).value.unwrap();
-        assert_eq!(kept["a"], 2);
+        let value = read::<Value>(&path, NOW).value.unwrap();
+        assert_eq!(value["a"], 2);
     }
 }

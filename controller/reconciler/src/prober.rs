@@ -1,4 +1,7 @@
-//! The prober: asks running containers how they are, and publishes when a verdict flips.
+//! Prober task: probes running containers and publishes their [`HealthStates`].
+//!
+//! It reads the desired state for the probes and the store for the containers. It publishes when the health of a
+//! container changes, and pauses while the engine is unreachable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,21 +32,21 @@ use probe_history::{ProbeHistory, ProbeReply};
 pub use target::Addresses;
 use target::Target;
 
-/// Probes under way at once; each holds a socket, and none lasts longer than its timeout.
-const AT_ONCE: usize = 32;
+/// Maximum number of parallel probes. Each holds a socket until its timeout at most.
+const MAX_PARALLEL: usize = 32;
 
-/// What it tells.
+/// Outputs of the prober.
 #[derive(Debug, Clone)]
 pub struct ProberIo {
-    /// The verdicts.
+    /// Health of each probed container.
     pub healths: watch::Sender<Arc<HealthStates>>,
-    /// How often it asks, and what it hears.
+    /// Metrics of the probes.
     pub tally: Tally,
 }
 
 struct Run {
     target: Target,
-    row: ProbeHistory,
+    history: ProbeHistory,
     generation: u64,
 }
 
@@ -55,17 +58,17 @@ struct Prober<B> {
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     tally: Tally,
     generations: u64,
-    /// The engine answers: without it a bad answer says nothing of a service.
-    here: bool,
+    /// True while the engine is reachable. Without it, a failed probe does not prove that a service failed.
+    reachable: bool,
 }
 
-/// Probes until it is stopped.
+/// Probes until `stop` is cancelled.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
     mut desires: watch::Receiver<Arc<DesiredState>>,
     mut stores: watch::Receiver<Arc<Store>>,
-    voice: ProberIo,
-    places: Addresses,
+    io: ProberIo,
+    addresses: Addresses,
     clock: Clock,
     stop: CancellationToken,
 ) {
@@ -76,9 +79,9 @@ pub async fn run<B: Backend>(
         runs: BTreeMap::new(),
         heap: Heap::default(),
         tasks,
-        tally: voice.tally,
+        tally: io.tally,
         generations: 0,
-        here: false,
+        reachable: false,
     };
     loop {
         {
@@ -86,14 +89,14 @@ pub async fn run<B: Backend>(
                 desires.borrow_and_update().clone(),
                 stores.borrow_and_update().clone(),
             );
-            prober.meet(store.reachable());
-            prober.update_targets(target::wanted(&desires, &store, places));
+            prober.on_reachable(store.reachable());
+            prober.update_targets(target::wanted(&desires, &store, addresses));
         }
-        prober.fire();
-        prober.publish(&voice.healths);
-        // With all probes under way the next end wakes us, not the heap.
-        let may_ask = prober.here && prober.tasks.len() < AT_ONCE;
-        let wake = prober.heap.next_at().filter(|_| may_ask);
+        prober.start_due();
+        prober.publish(&io.healths);
+        // With all probe slots in use, the next result wakes the task, not the timer.
+        let can_start = prober.reachable && prober.tasks.len() < MAX_PARALLEL;
+        let wake = prober.heap.next_at().filter(|_| can_start);
         let ended = tokio::select! {
             () = stop.cancelled() => return,
             changed = desires.changed() => if changed.is_err() { return } else { None },
@@ -101,14 +104,14 @@ pub async fn run<B: Backend>(
             ended = prober.tasks.next_ended() => Some(ended),
             () = clock.sleep_until(wake) => None,
         };
-        if let Some((label, answer)) = ended {
-            prober.take(label, answer);
+        if let Some((label, reply)) = ended {
+            prober.take(label, reply);
         }
     }
 }
 
 impl<B: Backend> Prober<B> {
-    /// Takes up new runs, lets go of those that ended.
+    /// Adds new runs and drops those that ended.
     fn update_targets(&mut self, wanted: BTreeMap<ContainerId, Target>) {
         let now = self.clock.now();
         self.runs.retain(|id, _| wanted.contains_key(id));
@@ -118,7 +121,7 @@ impl<B: Backend> Prober<B> {
                     if run.target.started_at == target.started_at && run.target.probe == target.probe =>
                 {
                     if run.target.upstream != target.upstream {
-                        // What it depends on runs anew: whether it got over that shows in its next answer.
+                        // A dependency was restarted: the next probe shows whether the service recovered.
                         self.generations += 1;
                         run.generation = self.generations;
                         self.heap.push(now, id, run.generation);
@@ -128,13 +131,13 @@ impl<B: Backend> Prober<B> {
                 Some(_) | None => {
                     self.generations += 1;
                     let generation = self.generations;
-                    let row = ProbeHistory::new(&target.probe, target.started_at, now);
+                    let history = ProbeHistory::new(&target.probe, target.started_at, now);
                     self.heap.push(now, id.clone(), generation);
                     self.runs.insert(
                         id,
                         Run {
                             target,
-                            row,
+                            history,
                             generation,
                         },
                     );
@@ -143,25 +146,25 @@ impl<B: Backend> Prober<B> {
         }
     }
 
-    /// Once the engine is back, everything is asked anew at once; what was asked before that is void.
-    fn meet(&mut self, here: bool) {
+    /// Restarts all probes after the engine is reachable again. Earlier results are void.
+    fn on_reachable(&mut self, reachable: bool) {
         let now = self.clock.now();
-        if here && !self.here {
+        if reachable && !self.reachable {
             for (id, run) in &mut self.runs {
                 self.generations += 1;
                 run.generation = self.generations;
-                run.row.begin_anew();
+                run.history.reset_failures();
                 self.heap.push(now, id.clone(), run.generation);
             }
         }
-        self.here = here;
+        self.reachable = reachable;
     }
 
-    /// Starts the probes that are due, if there is an engine.
-    fn fire(&mut self) {
+    /// Starts the probes that are due while the engine is reachable.
+    fn start_due(&mut self) {
         let now = self.clock.now();
-        while self.here
-            && self.tasks.len() < AT_ONCE
+        while self.reachable
+            && self.tasks.len() < MAX_PARALLEL
             && let Some((id, generation)) = self.heap.pop_due(now)
         {
             let Some(run) = self.runs.get(&id).filter(|run| run.generation == generation) else {
@@ -170,58 +173,56 @@ impl<B: Backend> Prober<B> {
             let (backend, target, tally) = (self.backend.clone(), run.target.clone(), self.tally.clone());
             self.tasks.start((id.clone(), generation), async move {
                 let watch = Stopwatch::start();
-                let answer = ask(&*backend, &id, &target).await;
-                let kind = word(&target.probe.kind);
+                let reply = probe_once(&*backend, &id, &target).await;
+                let kind = kind_label(&target.probe.kind);
                 let took = tally.probe_seconds.with_label_values(&[kind]);
                 took.observe(watch.seconds());
-                tally.probes.with_label_values(&[kind, answer.word()]).inc();
-                answer
+                tally.probes.with_label_values(&[kind, reply.label()]).inc();
+                reply
             });
         }
     }
 
-    fn take(&mut self, (id, generation): (ContainerId, u64), answer: Result<ProbeReply, TaskFailure>) {
+    fn take(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeReply, TaskFailure>) {
         let now = self.clock.now();
         let Some(run) = self.runs.get_mut(&id).filter(|run| run.generation == generation) else {
             return;
         };
-        if !self.here {
+        if !self.reachable {
             return;
         }
-        let answer =
-            answer.unwrap_or_else(|lost| ProbeReply::bad(format!("the probe itself failed: {lost:?}")));
-        if run.row.take(&run.target.probe, answer, now)
-            && let Some(health) = run.row.health()
+        let reply = reply
+            .unwrap_or_else(|failure| ProbeReply::failure(format!("the probe itself failed: {failure:?}")));
+        if run.history.take(&run.target.probe, reply, now)
+            && let Some(health) = run.history.health()
         {
-            // Not what it said: that may hold a secret, and the status tells it without.
+            // The output is omitted, because it may contain a secret. The status shows it redacted.
             tracing::info!(container = %id, verdict = ?health.status, "probe");
         }
-        let next: Timestamp = now + run.row.pause(&run.target.probe);
+        let next: Timestamp = now + run.history.pause(&run.target.probe);
         self.heap.push(next, id, generation);
     }
 
     fn publish(&self, healths: &watch::Sender<Arc<HealthStates>>) {
-        let verdicts = self
+        let states = self
             .runs
             .iter()
-            .filter_map(|(id, run)| Some((id, run.row.health()?)));
-        healths.send_if_modified(|book| {
-            let same = book.len() == verdicts.clone().count()
-                && verdicts.clone().all(|(id, health)| book.get(id) == Some(health));
+            .filter_map(|(id, run)| Some((id, run.history.health()?)));
+        healths.send_if_modified(|published| {
+            let same = published.len() == states.clone().count()
+                && states
+                    .clone()
+                    .all(|(id, health)| published.get(id) == Some(health));
             if !same {
-                *book = Arc::new(
-                    verdicts
-                        .map(|(id, health)| (id.clone(), health.clone()))
-                        .collect(),
-                );
+                *published = Arc::new(states.map(|(id, health)| (id.clone(), health.clone())).collect());
             }
             !same
         });
     }
 }
 
-/// What it asks by.
-fn word(kind: &ProbeKind) -> &'static str {
+/// Value of the metric label `kind`.
+fn kind_label(kind: &ProbeKind) -> &'static str {
     match kind {
         ProbeKind::Http { .. } => "http",
         ProbeKind::Tcp { .. } => "tcp",
@@ -230,22 +231,22 @@ fn word(kind: &ProbeKind) -> &'static str {
     }
 }
 
-/// One probe, within its timeout.
-async fn ask<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeReply {
-    let question = async {
+/// Runs one probe within its timeout.
+async fn probe_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeReply {
+    let attempt = async {
         match (&target.probe.kind, target.address) {
             (ProbeKind::Http { path, .. }, Some(address)) => http::probe(address, path).await,
             (ProbeKind::Tcp { .. }, Some(address)) => tcp::probe(address).await,
-            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => ProbeReply::none(format!(
+            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => ProbeReply::no_reply(format!(
                 "port {port} is not published and the container has no address"
             )),
             (ProbeKind::Exec { command }, _) => exec::probe(backend, id, command).await,
-            (ProbeKind::Docker, _) => ProbeReply::bad("the engine's own check is not asked from outside"),
+            (ProbeKind::Docker, _) => ProbeReply::failure("the engine runs this health check itself"),
         }
     };
-    match tokio::time::timeout(target.probe.timeout, question).await {
-        Ok(answer) => answer,
-        Err(_) => ProbeReply::none(format!(
+    match tokio::time::timeout(target.probe.timeout, attempt).await {
+        Ok(reply) => reply,
+        Err(_) => ProbeReply::no_reply(format!(
             "no answer within {} s",
             target.probe.timeout.as_secs_f32()
         )),

@@ -1,4 +1,7 @@
-//! The reconciler: the one task that owns the brain. Every wake is the same turn; its reason is only logged.
+//! Reconciler task: the owner of the planner, the executor and the overrides.
+//!
+//! Every wake causes the same pass (`reconcile_once`); its reason is only logged and counted. A pass
+//! reads the newest inputs, plans, submits actions and publishes a [`Snapshot`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,24 +38,24 @@ mod commands;
 
 use commands::PendingReply;
 
-/// However soon the brain wants to be woken, others get a chance before.
-const SHORTEST: Duration = Duration::from_millis(10);
+/// Minimum time before a timer wakes the task, so that other tasks get their turn.
+const MIN_DELAY: Duration = Duration::from_millis(10);
 
-/// What of the memory outlives the process.
+/// State that survives the process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistedState {
-    /// Sticky ports and counters.
+    /// Assigned ports and counters.
     pub environments: BTreeMap<EnvName, EnvHistory>,
-    /// What people asked for.
+    /// Requests of people and agents.
     #[serde(flatten)]
     pub overrides: Overrides,
-    /// How many commands were taken in so far; each of them is answered when this is on disk.
+    /// Number of accepted commands. A command is answered when its number is on disk.
     #[serde(skip)]
     pub commands: u64,
 }
 
-/// The facts that the reconciler listens to.
+/// Input channels of the reconciler.
 #[derive(Debug)]
 pub(crate) struct InputChannels {
     pub(crate) specs: watch::Receiver<Arc<SpecRegistry>>,
@@ -66,20 +69,20 @@ pub(crate) struct InputChannels {
     pub(crate) written: watch::Receiver<Option<Saved<PersistedState>>>,
 }
 
-/// What the reconciler tells.
+/// Output channels of the reconciler.
 #[derive(Debug)]
 pub(crate) struct OutputChannels {
     pub(crate) desires: watch::Sender<Arc<DesiredState>>,
     pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(crate) persisted: watch::Sender<PersistedState>,
     pub(crate) epochs: watch::Sender<BreakerEpochs>,
-    /// A look at engine and disk is wanted.
+    /// Request for a preflight check.
     pub(crate) needs_preflight: Arc<Notify>,
-    /// The loop goes round.
+    /// Heartbeat of the loop.
     pub(crate) heartbeat: Heartbeat,
 }
 
-/// The reconciler with all that it owns.
+/// The reconciler with the state that it owns.
 pub(crate) struct Reconciler<B> {
     planner: Planner,
     backend: Arc<B>,
@@ -121,21 +124,21 @@ impl<B: Backend> Reconciler<B> {
         executor: Executor<B>,
         clock: Clock,
         inputs: InputChannels,
-        told: OutputChannels,
+        outputs: OutputChannels,
         recorder: EventRecorder,
     ) -> Self {
-        let (board, overrides) = (executor.progress(), told.persisted.borrow().overrides.clone());
+        let (progress, overrides) = (executor.progress(), outputs.persisted.borrow().overrides.clone());
         let plans = Arc::default();
         Self {
             planner,
             backend,
             executor,
-            progress: board,
+            progress,
             clock,
             inputs,
             overrides,
             plans,
-            outputs: told,
+            outputs,
             breakers_version: 0,
             commands: 0,
             pending_replies: Vec::new(),
@@ -143,7 +146,7 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// Reconciles until it is stopped, then waits for the acts in flight, but not longer than `grace`.
+    /// Reconciles until `stop` is cancelled, then waits at most `grace` for the actions in flight.
     pub(crate) async fn run(mut self, stop: CancellationToken, grace: Duration) {
         let mut wake_at = self.run_pass("start");
         loop {
@@ -175,7 +178,7 @@ impl<B: Backend> Reconciler<B> {
                     self.handle_command(request);
                     "command"
                 }
-                // Every handle is gone: nobody is left to command, the work goes on.
+                // All handles are gone: no more commands will come, and the reconciler continues.
                 Wake::Heartbeat | Wake::Command(None) => continue,
             };
             wake_at = self.run_pass(why);
@@ -184,25 +187,25 @@ impl<B: Backend> Reconciler<B> {
     }
 
     async fn wake(&mut self, stop: &CancellationToken, wake_at: Option<Timestamp>) -> Wake {
-        let soonest = self.clock.now() + SHORTEST;
+        let soonest = self.clock.now() + MIN_DELAY;
         let wake_at = wake_at.map(|at| at.max(soonest));
-        let facts = &mut self.inputs;
-        // A publisher that is gone was stopped, or is being restarted with the same channel: no wake.
+        let inputs = &mut self.inputs;
+        // A publisher that is gone was stopped, or will restart with the same channel: no wake.
         tokio::select! {
             biased;
             () = stop.cancelled() => Wake::Stop,
             finished = self.executor.next_result() => Wake::ActionDone(Box::new(finished)),
-            Some(request) = facts.commands.recv() => Wake::Command(Some(request)),
-            Ok(()) = facts.specs.changed() => Wake::Specs,
-            Ok(()) = facts.stores.changed() => Wake::Store,
-            Ok(()) = facts.healths.changed() => Wake::Health,
-            Ok(()) = facts.journal.changed() => Wake::Journal,
-            Ok(()) = facts.leases.changed() => Wake::Leases,
-            Ok(()) = facts.preflights.changed() => Wake::Preflight,
-            Ok(()) = facts.links.changed() => Wake::Links,
+            Some(request) = inputs.commands.recv() => Wake::Command(Some(request)),
+            Ok(()) = inputs.specs.changed() => Wake::Specs,
+            Ok(()) = inputs.stores.changed() => Wake::Store,
+            Ok(()) = inputs.healths.changed() => Wake::Health,
+            Ok(()) = inputs.journal.changed() => Wake::Journal,
+            Ok(()) = inputs.leases.changed() => Wake::Leases,
+            Ok(()) = inputs.preflights.changed() => Wake::Preflight,
+            Ok(()) = inputs.links.changed() => Wake::Links,
             () = self.outputs.heartbeat.requested() => Wake::Heartbeat,
             Ok(()) = self.progress.changed() => Wake::Progress,
-            Ok(()) = facts.written.changed() => Wake::Persisted,
+            Ok(()) = inputs.written.changed() => Wake::Persisted,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
             else => Wake::Command(None),
         }
@@ -215,7 +218,7 @@ impl<B: Backend> Reconciler<B> {
         wake_at
     }
 
-    /// One look at everything, the acts that follow from it, and the outlook for the others.
+    /// Runs one pass: reads the inputs, submits the planned actions, and publishes a snapshot.
     fn reconcile_once(&mut self, why: &'static str) -> Option<Timestamp> {
         let specs = self.inputs.specs.borrow_and_update().clone();
         let store = self.inputs.stores.borrow_and_update().clone();
@@ -226,40 +229,40 @@ impl<B: Backend> Reconciler<B> {
         self.planner.on_links_changed(&links);
         let now = self.clock.now();
         self.overrides.drop_expired(&specs, now);
-        let facts = overrides::OverrideInputs {
+        let inputs = overrides::OverrideInputs {
             specs: &specs,
             store: &store,
-            memory: self.planner.state(),
+            state: self.planner.state(),
             now,
         };
         let due = [
-            self.overrides.roll_back_automatically(facts),
-            self.overrides.expire(facts),
+            self.overrides.roll_back_automatically(inputs),
+            self.overrides.expire(inputs),
         ];
-        let standing = self.overrides.effective(&specs);
-        let desired = standing.as_ref().unwrap_or(&specs.environments);
-        self.outputs.desires.send_if_modified(|told| {
-            let differs = **told != *desired;
+        let effective = self.overrides.effective(&specs);
+        let desired = effective.as_ref().unwrap_or(&specs.environments);
+        self.outputs.desires.send_if_modified(|published| {
+            let differs = **published != *desired;
             if differs {
                 self.executor.update_secrets(desired);
-                *told = Arc::new(desired.clone());
+                *published = Arc::new(desired.clone());
             }
             differs
         });
-        let looked = RecoveryInputs {
+        let recovery_inputs = RecoveryInputs {
             specs: &specs,
             store: &store,
             desired,
-            memory: self.planner.state(),
+            state: self.planner.state(),
             identity: self.planner.identity(),
             now,
         };
-        self.recorder.recover(&looked);
+        self.recorder.recover(&recovery_inputs);
         let mut requests = self.overrides.requests.clone();
-        requests.restrictions = self.recorder.restrictions(&looked);
+        requests.restrictions = self.recorder.restrictions(&recovery_inputs);
         requests.expired.clone_from(&self.overrides.expired);
-        let span = tracing::debug_span!("turn", why, now = now.0);
-        let turn = span.in_scope(|| {
+        let span = tracing::debug_span!("reconcile", why, now = now.0);
+        let result = span.in_scope(|| {
             self.planner.reconcile(&Inputs {
                 specs: desired,
                 scanned: specs.scanned,
@@ -276,30 +279,30 @@ impl<B: Backend> Reconciler<B> {
             overrides::OverrideInputs {
                 specs: &specs,
                 store: &store,
-                memory: self.planner.state(),
+                state: self.planner.state(),
                 now,
             },
         );
         self.publish_breakers();
-        for step in turn.actions {
+        for step in result.actions {
             let planned_for = self.planner.state().in_flight.get(&step.subject);
             if let Some(env) = planned_for.map(|flying| flying.environment.clone()) {
                 self.executor.submit(&env, step);
             }
         }
-        if turn.relist {
+        if result.relist {
             self.backend.request_relist();
         }
-        if turn.needs_preflight {
-            // A permit is kept until somebody takes it, and many permits are one.
+        if result.needs_preflight {
+            // The permit stays until the preflight task takes it; several permits are one.
             self.outputs.needs_preflight.notify_one();
         }
-        if *self.plans != turn.plans {
-            self.plans = Arc::new(turn.plans);
+        if *self.plans != result.plans {
+            self.plans = Arc::new(result.plans);
         }
         self.publish();
         self.persist();
-        let wakes = [turn.wake_at, self.overrides.requests.next_end(now), proven];
+        let wakes = [result.wake_at, self.overrides.requests.next_end(now), proven];
         wakes.into_iter().chain(due).flatten().min()
     }
 
@@ -310,13 +313,12 @@ impl<B: Backend> Reconciler<B> {
         self.publish_breakers();
     }
 
-    /// The gate hears of an opening before anything else is handed out, or let through.
+    /// Publishes the state of the breakers before the next action is submitted or a read is allowed.
     fn publish_breakers(&mut self) {
-        let memory = self.planner.state();
-        if std::mem::replace(&mut self.breakers_version, memory.breakers.version())
-            != memory.breakers.version()
+        let state = self.planner.state();
+        if std::mem::replace(&mut self.breakers_version, state.breakers.version()) != state.breakers.version()
         {
-            let epochs = BreakerEpochs::of(&memory.breakers, memory.environments.keys());
+            let epochs = BreakerEpochs::of(&state.breakers, state.environments.keys());
             self.outputs.epochs.send_replace(epochs);
         }
     }
@@ -351,12 +353,12 @@ impl<B: Backend> Reconciler<B> {
 
     fn persist(&self) {
         let PlannerState { environments, .. } = self.planner.state();
-        self.outputs.persisted.send_if_modified(|kept| {
-            let differs = kept.environments != *environments
-                || kept.overrides != self.overrides
-                || kept.commands != self.commands;
+        self.outputs.persisted.send_if_modified(|persisted| {
+            let differs = persisted.environments != *environments
+                || persisted.overrides != self.overrides
+                || persisted.commands != self.commands;
             if differs {
-                *kept = PersistedState {
+                *persisted = PersistedState {
                     environments: environments.clone(),
                     overrides: self.overrides.clone(),
                     commands: self.commands,
@@ -378,8 +380,8 @@ impl<B: Backend> Reconciler<B> {
         };
         if tokio::time::timeout(grace, all).await.is_err() {
             tracing::warn!(
-                acts = self.executor.in_flight(),
-                "acts in flight are left to the engine"
+                actions = self.executor.in_flight(),
+                "actions still in flight at the end of the grace period"
             );
         }
         self.publish();
@@ -388,7 +390,7 @@ impl<B: Backend> Reconciler<B> {
     }
 }
 
-/// The last one where it is equal, so that readers see at a glance that nothing changed.
+/// Returns the last value if it is equal, so that readers detect unchanged parts by their pointer.
 fn shared<T: Clone + PartialEq>(last: &Arc<T>, now: &T) -> Arc<T> {
     if **last == *now {
         last.clone()

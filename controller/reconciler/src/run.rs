@@ -1,4 +1,7 @@
-//! All tasks of a controller, wired together.
+//! Composition of a controller: creates all channels and starts all tasks.
+//!
+//! [`Controller::open`] locks and reads the state directory. [`Controller::start`] starts the tasks and returns a
+//! [`Handle`] for clients and a [`Running`] for the owner of the process.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -38,63 +41,64 @@ use crate::{identity, informer, lease, lock, status_writer};
 mod tasks;
 
 use tasks::{
-    rules, start_connectivity, start_keepers, start_lease, start_preflight, start_prober, start_specs,
+    rules, start_connectivity, start_lease, start_preflight, start_prober, start_specs, start_writers,
 };
 
-/// What the other tasks get to end after the acts in flight had their grace.
+/// Time for the other tasks to end, after the grace period of the actions in flight.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// What a controller is started with.
+/// Settings of a controller.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The spec folder.
+    /// Specs folder.
     pub specs: PathBuf,
-    /// The state directory.
+    /// State directory.
     pub state: PathBuf,
-    /// Warnings refuse a file.
+    /// True if warnings refuse a file.
     pub strict: bool,
     /// Names of variables that files may read.
     pub env_allow: Vec<String>,
-    /// The controller's own variables, as far as they are text.
+    /// Environment variables of the controller that are valid UTF-8.
     pub process_env: BTreeMap<String, String>,
-    /// Folders outside a file's own that it may mount.
+    /// Folders outside the file's own that a spec file may mount.
     pub allow_mounts: Vec<String>,
     /// The engine's socket, which no container may have; `None` where it has none.
     pub engine_socket: Option<PathBuf>,
     /// The image of this program, which serves mocks.
     pub own_image: OwnImage,
-    /// Where ports are published when the file names no address.
+    /// Default publish address, for ports without an address in the file.
     pub publish_address: IpAddr,
-    /// The engine's host as seen from here, when that is not this host.
+    /// Host of the engine as reachable from here; `None` if it is this host.
     pub engine_host: Option<IpAddr>,
-    /// Helpers of our own image may be run on the engine, to look where nothing can be seen from here.
+    /// True if helper containers of Argus' own image may run on the engine, for checks that are impossible from
+    /// here.
     pub helpers: bool,
-    /// Deadlines of calls.
+    /// Deadlines of engine calls.
     pub deadlines: Deadlines,
-    /// What the engine's breaker goes by.
+    /// Settings of the engine's breaker.
     pub engine_breaker: breaker::BreakerSettings,
-    /// After how long without a renewal other controllers call this one dead; 90 s unless somebody wants it otherwise.
+    /// Time without a renewal after which other controllers consider this one dead [default: 90 s].
     pub lease_ttl: Duration,
-    /// How long a stop waits for the acts in flight; 30 s unless somebody wants it otherwise.
+    /// Maximum time that a stop waits for the actions in flight [default: 30 s].
     pub stop_grace: Duration,
-    /// How large a file of the journal becomes; [`crate::history::journal::LIMIT`] unless somebody wants it otherwise.
+    /// Maximum size of a journal file in bytes; the default is [`crate::journal::handle::LIMIT`].
     pub journal_limit: u64,
-    /// The time.
+    /// Clock of all tasks.
     pub clock: Clock,
 }
 
-/// A controller that holds its state directory and has not begun.
+/// Controller that holds its state directory and has not started.
 #[derive(Debug)]
 pub struct Controller {
     options: Options,
     state: StateDir,
     lock: Lock,
     identity: ControllerIdentity,
-    opening: Startup,
+    startup: Startup,
     place: String,
 }
 
-/// A controller at work.
+/// Running controller.
 #[derive(Debug)]
 pub struct Running {
     supervisor: Supervisor,
@@ -107,23 +111,23 @@ pub struct Running {
 }
 
 impl Controller {
-    /// Takes the state directory: makes its folders, locks it, reads what was kept.
+    /// Creates, locks and reads the state directory.
     ///
     /// # Errors
-    /// [`StateError::Held`] with the holder when another controller has it.
+    /// [`StateError::Held`] with the holder if another controller has it.
     pub fn open(options: Options) -> Result<Self, StateError> {
         let cleared = StateDir::clear(&options.state, options.clock.now());
         let state = StateDir::prepare(&options.state, &options.specs)?;
         let now = options.clock.now();
         let run = identity::fresh(now);
-        let me = LockHolder {
+        let holder = LockHolder {
             pid: std::process::id(),
             host: host_name(),
             since: now.to_string(),
             run: run.clone(),
         };
-        let lock = Lock::take(&state.lock(), &me)?;
-        let opening = Startup::read(
+        let lock = Lock::take(&state.lock(), &holder)?;
+        let startup = Startup::read(
             &state,
             &options.specs,
             &run,
@@ -133,7 +137,7 @@ impl Controller {
         );
         let place = identity::place(state.root());
         let identity = ControllerIdentity {
-            controller: opening.controller.clone(),
+            controller: startup.controller.clone(),
             run,
             publish_address: options.publish_address,
         };
@@ -142,35 +146,35 @@ impl Controller {
             state,
             lock,
             identity,
-            opening,
+            startup,
             place,
         })
     }
 
-    /// The way to the journal, for those who have something to note.
+    /// Handle of the journal, for early events.
     pub fn journal(&self) -> Journal {
-        self.opening.journal.clone()
+        self.startup.journal.clone()
     }
 
-    /// Who this controller is; for the backend, which looks at owners again before it removes.
+    /// Identity of the controller. The backend needs it to check the owner of an object before a removal.
     pub fn identity(&self) -> &ControllerIdentity {
         &self.identity
     }
 
-    /// Its state directory.
+    /// State directory.
     pub fn state(&self) -> &StateDir {
         &self.state
     }
 
-    /// The last run on this state directory ended with a clean stop (or there was none to end).
+    /// Reports whether the last run on this state directory stopped cleanly, or there was none.
     pub fn ended_cleanly(&self) -> bool {
-        self.opening.recovery.clean
+        self.startup.recovery.clean
     }
 
     /// Starts all tasks. Must be called within a Tokio runtime.
     #[allow(
         clippy::too_many_lines,
-        reason = "one line a task and a channel, read in one piece"
+        reason = "one line per task and channel, easiest to read in one piece"
     )]
     pub fn start<B: Backend>(self, backend: B, view: Arc<dyn StatusView>) -> (Handle, Running) {
         let Self {
@@ -178,14 +182,14 @@ impl Controller {
             state,
             lock,
             identity,
-            opening,
+            startup,
             place,
         } = self;
         let clock = options.clock;
-        let (epochs, openings_seen) = watch::channel(BreakerEpochs::default());
-        // The one way to the engine from here on.
+        let (epochs, epochs_seen) = watch::channel(BreakerEpochs::default());
+        // From here on, all calls to the engine pass through the guard.
         let (backend, lock) = (
-            Arc::new(BreakerGuard::new(backend, openings_seen.clone())),
+            Arc::new(BreakerGuard::new(backend, epochs_seen.clone())),
             Arc::new(lock),
         );
         let stop = CancellationToken::new();
@@ -193,29 +197,29 @@ impl Controller {
         let Started {
             persisted,
             stopped,
-            starting_point: kept,
+            starting_point,
             journal,
             recorder,
-        } = opening.begin(&supervisor, &identity.run, state.incidents());
-        // Facts travel on watch channels, which hold the newest value and cannot fill.
-        let (books, specs_seen) = watch::channel(Arc::<SpecRegistry>::default());
-        let (told_of, told_of_seen) = watch::channel(Arc::<SpecRegistry>::default());
+        } = startup.begin(&supervisor, &identity.run, state.incidents());
+        // State travels on watch channels, which store the newest value and cannot fill up.
+        let (registries, specs_seen) = watch::channel(Arc::<SpecRegistry>::default());
+        let (flushed, flushed_seen) = watch::channel(Arc::<SpecRegistry>::default());
         let (desires, desires_seen) = watch::channel(Arc::<DesiredState>::default());
-        let (stores, worlds_seen) = watch::channel(Arc::default());
+        let (stores, stores_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
-        let (kept, kept_seen) = watch::channel(kept);
+        let (starting_point, starting_point_seen) = watch::channel(starting_point);
         let holder = lease::OwnLease::new(&identity, place, options.lease_ttl);
         let (leases, leases_seen) = watch::channel(Leases::of(holder.identity.clone()));
-        let memory = PlannerState {
+        let planner_state = PlannerState {
             environments: persisted.environments.clone(),
             breakers: BreakerRegistry::new(options.engine_breaker),
             stopped_by_us: stopped.into_iter().map(|id| (id, None)).collect(),
             ..PlannerState::default()
         };
-        let (persisted, remembered_seen) = watch::channel(persisted);
+        let (persisted, persisted_seen) = watch::channel(persisted);
         let (written, written_seen) = watch::channel(None);
-        let blank = Snapshot::blank(identity.clone(), memory.clone(), clock.now());
-        let (snapshots, outlooks_seen) = watch::channel(Arc::new(blank));
+        let blank = Snapshot::blank(identity.clone(), planner_state.clone(), clock.now());
+        let (snapshots, snapshots_seen) = watch::channel(Arc::new(blank));
         let (commands, requests) = mpsc::channel(COMMANDS);
 
         supervisor.spawn_once(
@@ -223,10 +227,10 @@ impl Controller {
             Importance::Critical,
             lock::watch(lock.clone(), stop.clone()),
         );
-        let (folder, reader) = sync_barrier::sides();
-        let told = (kept, books, reader);
-        start_specs(&supervisor, rules(&options, &identity), told, clock, &stop);
-        // The engine is watched by one watch for the life of the process: it cannot be made twice.
+        let (folder, reader) = sync_barrier::channel();
+        let channels = (starting_point, registries, reader);
+        start_specs(&supervisor, rules(&options, &identity), channels, clock, &stop);
+        // One watch of the engine serves the whole process: it cannot be created twice.
         supervisor.spawn_once(
             "informer",
             Importance::Critical,
@@ -238,67 +242,73 @@ impl Controller {
                 stop.clone(),
             ),
         );
-        let places = Addresses {
+        let addresses = Addresses {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
         };
-        let eyes = (desires_seen.clone(), worlds_seen.clone());
-        let voice = ProberIo {
+        let watches = (desires_seen.clone(), stores_seen.clone());
+        let io = ProberIo {
             healths,
             tally: journal.tally().clone(),
         };
-        start_prober(&supervisor, &backend, eyes, voice, places, clock, &stop);
-        start_keepers(&supervisor, &state, (remembered_seen, written), kept_seen);
-        let about = lease::LeaseInputs {
-            desires: desires_seen,
-            stores: worlds_seen.clone(),
-            snapshots: outlooks_seen.clone(),
+        start_prober(&supervisor, &backend, watches, io, addresses, clock, &stop);
+        start_writers(
+            &supervisor,
+            &state,
+            (persisted_seen, written),
+            starting_point_seen,
+        );
+        let lease_inputs = lease::LeaseInputs {
+            desired: desires_seen,
+            stores: stores_seen.clone(),
+            snapshots: snapshots_seen.clone(),
         };
-        start_lease(&supervisor, &backend, holder, about, leases, clock, &stop);
-        let (wanted, surveys_seen) =
-            start_preflight(&supervisor, &backend, &state, worlds_seen.clone(), clock, &stop);
+        start_lease(&supervisor, &backend, holder, lease_inputs, leases, clock, &stop);
+        let (needs_preflight, preflights_seen) =
+            start_preflight(&supervisor, &backend, &state, stores_seen.clone(), clock, &stop);
         let links_seen = start_connectivity(
             &supervisor,
             &backend,
             options.helpers,
-            outlooks_seen.clone(),
+            snapshots_seen.clone(),
             clock,
             &stop,
         );
-        supervisor.spawn("status", Importance::Critical, {
-            let (state, snapshots) = (state.clone(), outlooks_seen.clone());
-            move || status_writer::run(state.clone(), view.clone(), snapshots.clone(), told_of.clone())
+        supervisor.spawn("status_writer", Importance::Critical, {
+            let (state, snapshots) = (state.clone(), snapshots_seen.clone());
+            move || status_writer::run(state.clone(), view.clone(), snapshots.clone(), flushed.clone())
         });
-        // It owns all memory: one that died in the middle of a turn is not to be trusted with another.
+        // The reconciler owns all state. After a panic within a pass this state is inconsistent, so the task is not
+        // restarted.
         let executor = Executor::new(
             backend.clone(),
-            openings_seen,
+            epochs_seen,
             options.deadlines,
             state.clone(),
             journal.clone(),
             clock,
         );
-        let facts = InputChannels {
+        let inputs = InputChannels {
             specs: specs_seen.clone(),
-            stores: worlds_seen,
+            stores: stores_seen,
             healths: healths_seen,
             journal: journal.health(),
             leases: leases_seen,
-            preflights: surveys_seen,
+            preflights: preflights_seen,
             links: links_seen,
             commands: requests,
             written: written_seen,
         };
-        let told = OutputChannels {
+        let outputs = OutputChannels {
             desires,
             snapshots,
             persisted,
             epochs,
-            needs_preflight: wanted,
+            needs_preflight,
             heartbeat: supervisor.pulses().of(LOOP),
         };
-        let planner = Planner::new(identity, memory).with_deadlines(options.deadlines);
-        let reconciler = Reconciler::new(planner, backend, executor, clock, facts, told, recorder);
+        let planner = Planner::new(identity, planner_state).with_deadlines(options.deadlines);
+        let reconciler = Reconciler::new(planner, backend, executor, clock, inputs, outputs, recorder);
         supervisor.spawn_once(
             "reconciler",
             Importance::Critical,
@@ -316,11 +326,11 @@ impl Controller {
         (
             Handle {
                 commands,
-                snapshot: outlooks_seen,
+                snapshot: snapshots_seen,
                 journal,
                 folder,
                 registries: specs_seen,
-                flushed: told_of_seen,
+                flushed: flushed_seen,
             },
             running,
         )
@@ -328,20 +338,20 @@ impl Controller {
 }
 
 impl Running {
-    /// Cancelling it is the clean stop.
+    /// Token of the clean stop; cancel it to stop.
     pub fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// For further tasks that belong to the controller, such as a server.
+    /// Supervisor for further tasks of the controller, such as a server.
     pub fn supervisor(&self) -> &Supervisor {
         &self.supervisor
     }
 
-    /// Waits for the end: after a clean stop everything is written, and so is the marker that says so.
+    /// Waits for the end. After a clean stop all files are written, with the marker of the clean stop.
     ///
     /// # Errors
-    /// A critical task died for good.
+    /// A critical task ended permanently.
     pub async fn ended(self) -> Result<(), TaskDied> {
         let ended = self.supervisor.run(self.grace).await;
         ended.map_err(|died| match died.task {
@@ -353,12 +363,12 @@ impl Running {
         })?;
         let (state, at) = (self.state.clone(), self.clock.now());
         let marked = tokio::task::spawn_blocking(move || {
-            let told = status_writer::stopped(&state, at);
+            let written = status_writer::stopped(&state, at);
             let marked = write_private(&state.clean_shutdown(), b"");
-            told.and(marked)
+            written.and(marked)
         });
         if let Ok(Err(error)) = marked.await {
-            tracing::warn!(%error, "cannot mark the stop as clean");
+            tracing::warn!(%error, "cannot write the marker of a clean stop");
         }
         tracing::info!("stopped");
         Ok(())

@@ -1,4 +1,4 @@
-//! A whole controller on an engine that is empty and idle.
+//! Tests of a whole controller on an empty and idle engine.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -79,7 +79,7 @@ async fn until(handle: &Handle, what: &str, is: impl Fn(&Snapshot) -> bool) -> A
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there() {
+async fn controller_resumes_its_state_after_a_clean_stop() {
     let dir = tempfile::tempdir().unwrap();
     let specs = dir.path().join("specs");
     std::fs::create_dir(&specs).unwrap();
@@ -99,10 +99,10 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
         up(snapshot) && snapshot.specs.environments.contains_key(&shop)
     })
     .await;
-    let nobody = EnvName::new("nobody").unwrap();
+    let missing = EnvName::new("missing").unwrap();
     assert_eq!(
-        handle.send(down(&nobody)).await,
-        Err(CommandError::Unknown(nobody))
+        handle.send(down(&missing)).await,
+        Err(CommandError::Unknown(missing))
     );
     handle.send(down(&shop)).await.unwrap();
     until(&handle, "down", |snapshot| {
@@ -123,7 +123,7 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
         "the last state is written"
     );
 
-    // The file became unreadable meanwhile: its last good revision goes on, still down.
+    // The file became invalid while no controller ran: its last good revision stays in effect, and is still down.
     std::fs::write(specs.join("e2e.yaml"), "project: [").unwrap();
     let controller = Controller::open(options(dir.path())).unwrap();
     assert!(controller.ended_cleanly() && !state.clean_shutdown().exists());
@@ -133,7 +133,10 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
     let snapshot = until(&handle, "up again", up).await;
     assert!(snapshot.specs.environments.contains_key(&shop) && snapshot.overrides.down.contains_key(&shop));
     handle.send(retry(&shop)).await.unwrap();
-    until(&handle, "lifted", |snapshot| snapshot.overrides.down.is_empty()).await;
+    until(&handle, "brought back", |snapshot| {
+        snapshot.overrides.down.is_empty()
+    })
+    .await;
     running.stop_token().cancel();
     assert_eq!(
         tokio::time::timeout(LIMIT, running.ended()).await.unwrap(),
@@ -142,26 +145,26 @@ async fn a_controller_starts_takes_commands_stops_cleanly_and_goes_on_from_there
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_lock_ends_the_controller_with_its_name() {
+async fn lost_lock_ends_the_controller_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("specs")).unwrap();
     let (_handle, running) = Controller::open(options(dir.path()))
         .unwrap()
         .start(FakeBackend::empty(), Arc::new(View));
     std::fs::remove_file(StateDir::at(dir.path().join("state")).lock()).unwrap();
-    let died = tokio::time::timeout(LIMIT, running.ended())
+    let failure = tokio::time::timeout(LIMIT, running.ended())
         .await
         .unwrap()
         .unwrap_err();
-    assert_eq!(died.task, "lock");
+    assert_eq!(failure.task, "lock");
     assert!(
-        died.reason.contains("was removed while the controller ran"),
-        "{died}"
+        failure.reason.contains("was removed while the controller ran"),
+        "{failure}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_with_done() {
+async fn reply_is_done_only_for_persisted_commands() {
     let dir = tempfile::tempdir().unwrap();
     let specs = dir.path().join("specs");
     std::fs::create_dir(&specs).unwrap();
@@ -179,19 +182,20 @@ async fn what_was_answered_is_on_disk_and_what_cannot_be_kept_is_not_answered_wi
         environment: shop.clone(),
         service: None,
         until: None,
-        reason: "look".to_owned(),
+        reason: "inspection".to_owned(),
         holder: None,
     };
     handle.send(hold.clone()).await.unwrap();
-    let kept: PersistedState = persisted::read(&state.state_json(), argus_core::time::Timestamp(1))
-        .value
-        .unwrap();
-    assert_eq!(kept.overrides.requests.holds.len(), 1);
-    // A folder in its place cannot be written.
+    let persisted_state: PersistedState =
+        persisted::read(&state.state_json(), argus_core::time::Timestamp(1))
+            .value
+            .unwrap();
+    assert_eq!(persisted_state.overrides.requests.holds.len(), 1);
+    // A folder at the path of the file prevents the write.
     std::fs::remove_file(state.state_json()).unwrap();
     std::fs::create_dir_all(state.state_json().join("full")).unwrap();
-    let told = tokio::time::timeout(LIMIT, handle.send(hold)).await.unwrap();
-    assert!(matches!(told, Err(CommandError::NotPersisted(_))), "{told:?}");
+    let reply = tokio::time::timeout(LIMIT, handle.send(hold)).await.unwrap();
+    assert!(matches!(reply, Err(CommandError::NotPersisted(_))), "{reply:?}");
     std::fs::remove_dir_all(state.state_json()).unwrap();
     running.stop_token().cancel();
     assert_eq!(

@@ -1,11 +1,11 @@
-//! Signals: the first one asks for a clean stop, the second one for an end at once.
+//! Signals: the first one requests a clean stop, the second one ends the process immediately.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The signals that end the process, subscribed to.
+/// Subscription to the signals that end a process.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
@@ -13,7 +13,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Subscribes; from here on the signals no longer kill the process by themselves.
+    /// Subscribes. From now on the signals no longer kill the process.
     pub fn subscribe() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -24,7 +24,10 @@ impl Signals {
     /// Cancels `stop` at the first signal and returns at the second; the caller then exits with 130.
     pub async fn second(mut self, stop: CancellationToken) {
         let name = self.next().await;
-        tracing::info!(signal = name, "stopping; a second signal ends it at once");
+        tracing::info!(
+            signal = name,
+            "stopping; a second signal ends the process immediately"
+        );
         stop.cancel();
         let name = self.next().await;
         tracing::warn!(signal = name, "second signal");

@@ -1,4 +1,4 @@
-//! What the reconciler knows after a turn, for everybody who reads.
+//! Snapshot of the reconciler's state after a pass, for all readers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,55 +20,55 @@ use crate::executor::ProgressMap;
 use crate::overrides::{DesiredState, Overrides};
 use crate::specs::SpecRegistry;
 
-/// A consistent view of everything; cheap to clone.
+/// Consistent view of the controller; cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// When it was taken.
+    /// Time of the snapshot.
     pub as_of: Timestamp,
-    /// How much of its work the controller can do.
+    /// Permitted actions of the controller.
     pub mode: Mode,
-    /// What keeps the controller itself from its work.
+    /// Problems of the controller itself.
     pub problems: ControllerProblems,
-    /// Who the controller is.
+    /// Identity of the controller.
     pub identity: Arc<ControllerIdentity>,
-    /// The spec folder.
+    /// Spec registry.
     pub specs: Arc<SpecRegistry>,
-    /// What every environment shall be: the specs with what people asked for.
+    /// Desired state: the specs with all overrides.
     pub desired: Arc<DesiredState>,
-    /// The engine.
+    /// Observed objects of the engine.
     pub store: Arc<Store>,
-    /// Verdicts of the probes.
+    /// Health of the probed containers.
     pub health: Arc<HealthStates>,
-    /// The last look at engine and disk.
+    /// Result of the last preflight check.
     pub preflight: Arc<PreflightSnapshot>,
-    /// Who was seen to reach whom.
+    /// Results of the connectivity checks.
     pub links: Arc<CheckResults>,
-    /// What is done and waited for, by environment; empty before the first turn.
+    /// Plans by environment; empty before the first pass.
     pub plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
-    /// What is remembered.
+    /// State of the planner.
     pub state: Arc<PlannerState>,
-    /// What pulls and builds say.
+    /// Progress of pulls and builds.
     pub progress: Arc<ProgressMap>,
-    /// What people and agents asked for.
+    /// Requests of people and agents.
     pub overrides: Arc<Overrides>,
 }
 
-/// What keeps the controller itself from its work, each in words.
+/// Problems that restrict the mode of the controller, each as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerProblems {
-    /// The journal cannot be written at present.
+    /// Reason why the journal cannot be written now.
     pub unwritable: Option<String>,
-    /// What was kept is corrupt and in the way.
+    /// Corrupt state that could not be quarantined.
     pub corrupt: Option<String>,
-    /// One of these was so, and nobody has resumed the controller since.
+    /// Reason for mode `Safe`; it stays until a person resumes the controller.
     pub safe: Option<String>,
-    /// What the last run left is not looked through yet.
+    /// Reason why the recovery of the last run is pending.
     pub recovering: Option<String>,
 }
 
 impl Snapshot {
-    /// Nothing is known yet.
-    pub fn blank(identity: ControllerIdentity, memory: PlannerState, as_of: Timestamp) -> Self {
+    /// Snapshot before the first pass.
+    pub fn blank(identity: ControllerIdentity, state: PlannerState, as_of: Timestamp) -> Self {
         Self {
             as_of,
             mode: Mode::Minimal,
@@ -81,18 +81,18 @@ impl Snapshot {
             preflight: Arc::default(),
             links: Arc::default(),
             plans: Arc::default(),
-            state: Arc::new(memory),
+            state: Arc::new(state),
             progress: Arc::default(),
             overrides: Arc::default(),
         }
     }
 
-    /// The first list and the first scan are complete: what is not in here is not there.
+    /// Reports whether the first list and the first scan are complete, so that missing objects do not exist.
     pub fn is_complete(&self) -> bool {
         self.specs.scanned && self.store.last_complete() > 0
     }
 
-    /// Everything that is desired, planned for, or seen with our labels.
+    /// All environments that are desired, planned, or observed with labels of Argus.
     pub fn environments(&self) -> BTreeSet<EnvName> {
         let seen = self
             .store
@@ -102,9 +102,9 @@ impl Snapshot {
         desired.chain(self.plans.keys()).cloned().chain(seen).collect()
     }
 
-    /// The same but for the time.
+    /// Compares everything except the time.
     pub(crate) fn eq_ignoring_time(&self, other: &Self) -> bool {
-        // Most parts are shared with the last one, and a shared part is equal without a look into it.
+        // Unchanged parts are shared with the last snapshot, so a pointer comparison is mostly enough.
         self.mode == other.mode
             && self.problems == other.problems
             && same(&self.specs, &other.specs)
@@ -119,10 +119,10 @@ impl Snapshot {
             && same(&self.overrides, &other.overrides)
     }
 
-    /// Everything that decides about the mode.
+    /// Inputs that determine the mode.
     pub fn facts(&self) -> ModeInputs {
         let failures = &self.state.action_failures;
-        let registry = |failure: &ActionFailure| {
+        let is_registry_failure = |failure: &ActionFailure| {
             matches!(
                 failure.error,
                 ActionError::PullFailed(_) | ActionError::RateLimited { .. }
@@ -136,12 +136,12 @@ impl Snapshot {
             engine_unreachable: !self.store.reachable(),
             breaker_open: !self.state.breakers.engine().is_closed(),
             specs_unavailable: self.specs.unavailable.is_some(),
-            registry_unreachable: failures.values().any(registry),
+            registry_unreachable: failures.values().any(is_registry_failure),
             given_up: self.given_up(),
         }
     }
 
-    /// Why the mode is not `Full`, for people.
+    /// Reason why the mode is not `Full`, for people.
     pub fn mode_reason(&self) -> Option<String> {
         let ControllerProblems {
             unwritable,
@@ -156,7 +156,7 @@ impl Snapshot {
                 .specs
                 .unavailable
                 .clone()
-                .or_else(|| Some("a registry is out of reach".to_owned())),
+                .or_else(|| Some("an image registry is unreachable".to_owned())),
             Mode::Minimal => Some(self.engine_words()),
             Mode::Recovery => recovering.as_ref().map(|why| {
                 if self.store.synced() {
@@ -171,13 +171,13 @@ impl Snapshot {
                 Some(if now.is_some() {
                     why.clone()
                 } else {
-                    format!("{why}; that is over, `argus resume` goes on")
+                    format!("{why}; resolved now, run `argus resume`")
                 })
             }
         }
     }
 
-    /// How the engine is, in words.
+    /// Describes an engine that does not answer.
     pub fn engine_words(&self) -> String {
         match self.store.unreachable_reason() {
             "" => "the engine has not answered yet".to_owned(),
@@ -185,9 +185,9 @@ impl Snapshot {
         }
     }
 
-    /// The most critical of the services that were given up.
+    /// Highest criticality among the given-up services.
     fn given_up(&self) -> Option<Criticality> {
-        let lost = |wait: &&Wait| {
+        let is_given_up = |wait: &&Wait| {
             matches!(
                 wait.on,
                 WaitingOn::GaveUp { .. }
@@ -208,8 +208,8 @@ impl Snapshot {
             | Subject::ExtraNetwork { .. } => None,
         };
         let waits = self.plans.iter().flat_map(|(env, plan)| {
-            let lost = plan.waits.iter().filter(lost);
-            lost.map(move |wait| criticality(env, wait).unwrap_or(Criticality::Recoverable))
+            let is_given_up = plan.waits.iter().filter(is_given_up);
+            is_given_up.map(move |wait| criticality(env, wait).unwrap_or(Criticality::Recoverable))
         });
         waits.min()
     }

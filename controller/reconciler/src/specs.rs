@@ -1,4 +1,8 @@
-//! The spec folder: the task that keeps the book of environments.
+//! Specs task: scans the specs folder and publishes the [`SpecRegistry`].
+//!
+//! A scan ([`SpecLoader::scan_once`]) lists the folder ([`scan`]), debounces changed files ([`debounce`]), admits
+//! them ([`admission`]) and enters the result into the registry ([`registry`]). File notifications ([`nudge`]),
+//! sync requests ([`sync_barrier`]) and a timer trigger scans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,60 +33,60 @@ use nudge::Nudge;
 pub use registry::{FileEntry, FileState, SpecRegistry};
 use sync_barrier::SyncResponder;
 
-/// So long must it be quiet after a notification before the folder is read.
+/// Quiet time after a notification before the folder is scanned.
 const QUIET: Duration = Duration::from_millis(150);
-/// However unquiet it is, the folder is read after this long.
+/// Maximum delay of a scan after a notification.
 const LONGEST: Duration = Duration::from_secs(1);
-/// The folder is read at least this often, for what notifications miss.
+/// Interval of scans without notifications, for changes that notifications miss.
 const TICK: Duration = Duration::from_secs(30);
-/// The same while not every folder can be watched.
+/// Scan interval while not every folder can be watched.
 const FAST_TICK: Duration = Duration::from_secs(1);
 
-/// Reads the folder until it is stopped. Publishes the book when it differs, and what is to be kept of it.
+/// Scans the folder until `stop` is cancelled. Publishes the registry when it changes, and the state to persist.
 pub async fn run(
     rules: Rules,
-    kept: watch::Sender<StartingPoint>,
-    books: watch::Sender<Arc<SpecRegistry>>,
-    mut reader: SyncResponder,
+    starting_point: watch::Sender<StartingPoint>,
+    registries: watch::Sender<Arc<SpecRegistry>>,
+    mut responder: SyncResponder,
     clock: Clock,
     stop: CancellationToken,
 ) {
     let mut nudge = Nudge::new(rules.folder.clone());
     let nudged = nudge.changed();
-    let mut desk = SpecLoader::new(rules, kept.borrow().clone());
+    let mut loader = SpecLoader::new(rules, starting_point.borrow().clone());
     loop {
-        let begun = reader.begin();
-        let looked = tokio::task::spawn_blocking(move || {
-            let mut desk = desk;
-            let round = desk.scan_once(clock.now());
-            (desk, round)
+        let generation = responder.begin();
+        let scanned = tokio::task::spawn_blocking(move || {
+            let mut loader = loader;
+            let result = loader.scan_once(clock.now());
+            (loader, result)
         });
-        let round = match looked.await {
-            Ok((back, round)) => {
-                desk = back;
-                round
+        let result = match scanned.await {
+            Ok((returned, result)) => {
+                loader = returned;
+                result
             }
             Err(error) => match error.try_into_panic() {
-                // The supervisor makes another desk from what was kept.
+                // The supervisor restarts the task with the persisted state.
                 Ok(payload) => std::panic::resume_unwind(payload),
                 Err(_) => return,
             },
         };
-        match &round.folders {
+        match &result.folders {
             Some(folders) => nudge.arm(folders),
             None => nudge.disarm(),
         }
-        publish(&desk, &books, &kept);
-        if desk.is_settled() {
-            reader.settled(begun);
+        publish(&loader, &registries, &starting_point);
+        if loader.is_settled() {
+            responder.settled(generation);
         }
         let tick = if nudge.is_complete() { TICK } else { FAST_TICK };
         let next = clock.now() + tick;
-        let next = round.next_at.map_or(next, |at| at.min(next));
+        let next = result.next_at.map_or(next, |at| at.min(next));
         tokio::select! {
             () = stop.cancelled() => return,
-            () = nudged.notified() => quiet(&nudged, next, clock, &stop).await,
-            () = reader.asked() => {}
+            () = nudged.notified() => wait_until_quiet(&nudged, next, clock, &stop).await,
+            () = responder.requested() => {}
             () = clock.sleep_until(Some(next)) => {}
         }
         if stop.is_cancelled() {
@@ -91,8 +95,8 @@ pub async fn run(
     }
 }
 
-/// Waits until no notification came for a while, but not beyond `next`.
-async fn quiet(nudged: &Notify, next: Timestamp, clock: Clock, stop: &CancellationToken) {
+/// Waits until no notification arrives for a while, at the latest until `next`.
+async fn wait_until_quiet(nudged: &Notify, next: Timestamp, clock: Clock, stop: &CancellationToken) {
     let latest = (clock.now() + LONGEST).min(next.max(clock.now() + QUIET));
     loop {
         let until = (clock.now() + QUIET).min(latest);
@@ -107,19 +111,23 @@ async fn quiet(nudged: &Notify, next: Timestamp, clock: Clock, stop: &Cancellati
     }
 }
 
-fn publish(desk: &SpecLoader, books: &watch::Sender<Arc<SpecRegistry>>, kept: &watch::Sender<StartingPoint>) {
-    books.send_if_modified(|book| {
-        let differs = **book != *desk.registry();
+fn publish(
+    loader: &SpecLoader,
+    registries: &watch::Sender<Arc<SpecRegistry>>,
+    starting_point: &watch::Sender<StartingPoint>,
+) {
+    registries.send_if_modified(|registry| {
+        let differs = **registry != *loader.registry();
         if differs {
-            *book = Arc::new(desk.registry().clone());
+            *registry = Arc::new(loader.registry().clone());
         }
         differs
     });
-    let keep = desk.starting_point();
-    kept.send_if_modified(|kept| {
-        let differs = *kept != keep;
+    let current = loader.starting_point();
+    starting_point.send_if_modified(|starting_point| {
+        let differs = *starting_point != current;
         if differs {
-            *kept = keep;
+            *starting_point = current;
         }
         differs
     });

@@ -1,4 +1,4 @@
-//! The state directory: what lies where, and who may read it.
+//! State directory: paths of its files, and their permissions.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -9,26 +9,27 @@ use atomic_write_file::AtomicWriteFile;
 
 use crate::journal::quarantine::{self, Quarantined};
 
-/// Why the state directory cannot be used.
+/// Reason why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// Its files would be taken for specs, or make the spec folder look changed for ever.
-    #[error("state directory `{}` lies inside the specs directory `{}`", .state.display(), .specs.display())]
+    /// The state directory is inside the specs folder, where its files would count as specs and trigger scans
+    /// forever.
+    #[error("state directory `{}` is inside the specs directory `{}`", .state.display(), .specs.display())]
     InsideSpecs {
         /// State directory.
         state: PathBuf,
         /// Specs directory.
         specs: PathBuf,
     },
-    /// It cannot be made or read.
+    /// A path cannot be created or read.
     #[error("cannot use `{}`", .path.display())]
     Io {
-        /// What was touched.
+        /// Path of the failed access.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
-    /// Another controller holds it.
+    /// Another controller holds the directory.
     #[error(transparent)]
     Held(#[from] crate::lock::LockError),
 }
@@ -40,7 +41,7 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// Makes the folders with their modes. Refuses a place inside the specs directory.
+    /// Creates the folders with their modes. Refuses a path inside the specs directory.
     pub fn prepare(state: &Path, specs: &Path) -> Result<Self, StateError> {
         let at = |path: &Path| {
             let path = path.to_path_buf();
@@ -62,18 +63,19 @@ impl StateDir {
             (dir.builds(), 0o700),
             (dir.evidence(), 0o700),
         ] {
-            let made = std::fs::DirBuilder::new()
+            let created = std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(mode)
                 .create(&path);
-            // The umask may have taken bits away, and an older run may have left others.
-            made.and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)))
+            // The umask may have cleared bits, and an earlier run may have set others.
+            created
+                .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)))
                 .map_err(at(&path))?;
         }
         Ok(dir)
     }
 
-    /// Puts aside what lies where folders and files of ours must lie, and is none.
+    /// Quarantines everything that occupies the path of a folder or file with another file type.
     pub fn clear(state: &Path, now: Timestamp) -> Vec<Quarantined> {
         let dir = Self::at(state);
         let folders = [
@@ -87,7 +89,7 @@ impl StateDir {
         let folders = folders
             .iter()
             .filter_map(|path| quarantine::unless_folder(path, now));
-        // Folders first: what lies in one that was put aside is not looked at.
+        // Folders first: the content of a quarantined folder is not checked.
         let mut all: Vec<_> = folders.collect();
         let written = std::fs::read_dir(dir.environments())
             .into_iter()
@@ -103,42 +105,42 @@ impl StateDir {
         all
     }
 
-    /// The paths of a state directory that exists; touches nothing, for readers.
+    /// Paths of an existing state directory, for readers. Touches nothing.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The directory itself.
+    /// State directory itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Status of the whole.
+    /// Status of the controller.
     pub fn controller_json(&self) -> PathBuf {
         self.root.join("controller.json")
     }
 
-    /// Folder of `ENV.json`, `ENV.env` and `ENV.debug`; readable by everybody.
+    /// Folder of `ENV.json`, `ENV.env` and `ENV.debug`; world-readable.
     pub fn environments(&self) -> PathBuf {
         self.root.join("environments")
     }
 
-    /// The calls behind the errors of an environment, while there are some; readable by everybody.
+    /// Call traces of an environment's errors, if there are any; world-readable.
     pub fn debug(&self, env: &str) -> PathBuf {
         self.environments().join(format!("{env}.debug"))
     }
 
-    /// Folder of what was found after runs that did not end well; readable by everybody.
+    /// Folder of the incidents, world-readable.
     pub fn incidents(&self) -> PathBuf {
         self.root.join("incidents")
     }
 
-    /// What was done and is to be done.
+    /// Journal file.
     pub fn journal(&self) -> PathBuf {
         self.private().join("journal.jsonl")
     }
 
-    /// Folder of everything that only the controller's user may read.
+    /// Folder of all files that only the controller's user may read.
     pub fn private(&self) -> PathBuf {
         self.root.join("private")
     }
@@ -150,23 +152,23 @@ impl StateDir {
 
     /// Log of the last build or pull of an image.
     pub fn build_log(&self, image: &str) -> PathBuf {
-        let tame = |c: char| {
+        let sanitize = |c: char| {
             if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
                 c
             } else {
                 '_'
             }
         };
-        let name: String = image.chars().take(160).map(tame).collect();
+        let name: String = image.chars().take(160).map(sanitize).collect();
         self.builds().join(format!("{name}.log"))
     }
 
-    /// Folder of what failed runs left.
+    /// Folder of the evidence.
     pub fn evidence(&self) -> PathBuf {
         self.private().join("evidence")
     }
 
-    /// Folder of what one failed run left.
+    /// Folder of the evidence of one failed run.
     pub fn run(&self, environment: &str, service: &str, number: u64) -> PathBuf {
         self.evidence()
             .join(environment)
@@ -174,32 +176,32 @@ impl StateDir {
             .join(number.to_string())
     }
 
-    /// The controller's identity.
+    /// Identity file of the controller.
     pub fn identity(&self) -> PathBuf {
         self.private().join("identity")
     }
 
-    /// The lock's file.
+    /// Lock file.
     pub fn lock(&self) -> PathBuf {
         self.private().join("lock")
     }
 
-    /// Sticky ports, counters and what was taken down by hand.
+    /// Persisted state of the planner and the overrides: assigned ports, counters, requests.
     pub fn state_json(&self) -> PathBuf {
         self.private().join("state.json")
     }
 
-    /// Last good revision of every spec file.
+    /// Persisted spec registry: last good revision of every spec file.
     pub fn specs_json(&self) -> PathBuf {
         self.private().join("specs.json")
     }
 
-    /// There after a clean stop, and only then.
+    /// Marker that exists only after a clean stop.
     pub fn clean_shutdown(&self) -> PathBuf {
         self.private().join("clean_shutdown")
     }
 
-    /// Removes the marker of the last clean stop; tells whether it was there.
+    /// Removes the marker of the last clean stop. Returns whether it existed.
     pub fn take_clean_shutdown(&self) -> io::Result<bool> {
         match std::fs::remove_file(self.clean_shutdown()) {
             Ok(()) => Ok(true),
@@ -209,19 +211,19 @@ impl StateDir {
     }
 }
 
-/// What the status writer writes.
+/// Reports whether the path has an extension of the status writer.
 pub(crate) fn is_status(path: &Path) -> bool {
     let endings = ["json", "env", "debug"];
     path.extension()
         .is_some_and(|ext| endings.iter().any(|ending| ext == *ending))
 }
 
-/// Writes a file that only the owner may read; a reader never sees half of it.
+/// Writes a file atomically that only the owner may read.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with_mode(path, bytes, 0o600)
 }
 
-/// Writes a file that everybody may read; a reader never sees half of it.
+/// Writes a world-readable file atomically.
 pub fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with_mode(path, bytes, 0o644)
 }
@@ -234,7 +236,7 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.commit()
 }
 
-/// The path without links and dots, also where its last parts do not exist yet.
+/// Resolves symlinks and dots, also if the last parts of the path do not exist yet.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut missing = Vec::new();
     let absolute = std::path::absolute(path)?;
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_for_everybody_and_the_rest_is_private() {
+    fn status_is_public_and_the_rest_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("a/state"), &dir.path().join("specs")).unwrap();
         assert_eq!(mode(state.root()), 0o755);
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_directory_inside_the_specs_is_refused_also_through_links_and_dots() {
+    fn state_inside_the_specs_is_refused_through_links_and_dots() {
         let dir = tempfile::tempdir().unwrap();
         let specs = dir.path().join("specs");
         std::fs::create_dir(&specs).unwrap();
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_marker_of_a_clean_stop_is_taken_once() {
+    fn clean_stop_marker_is_taken_once() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
         assert!(!state.take_clean_shutdown().unwrap());

@@ -1,4 +1,5 @@
-//! Status files: what an agent reads without a server, written whole and only when they differ.
+//! Status writer task: writes the status files that agents read without a server, atomically and only when they
+//! change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,50 +17,50 @@ use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::state_dir::{StateDir, is_status, write_public};
 
-/// Changes that follow each other this fast are written once.
+/// Changes within this time are written together.
 const SETTLE: Duration = Duration::from_millis(30);
-/// After a failed write the next one waits this long.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Delay after a failed write.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Says what stands in the files; pure, and called on a thread that may block.
+/// Renderer of the status files. Pure, and called on a thread that may block.
 pub trait StatusView: Send + Sync + 'static {
-    /// The environments that have files.
+    /// Environments that have files.
     fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
         snapshot.environments()
     }
 
-    /// The files of an environment; `previous`: its JSON as it was written last, by whichever process.
+    /// Renders the files of an environment. `previous` is the last JSON, possibly of an earlier process.
     fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles;
 
-    /// `controller.json`.
+    /// Renders `controller.json`.
     fn controller(&self, snapshot: &Snapshot, previous: Option<&str>) -> String;
 }
 
-/// The files of an environment.
+/// Files of an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnvFiles {
-    /// `ENV.json`.
+    /// Content of `ENV.json`.
     pub json: String,
-    /// `ENV.env`: where its ports are.
+    /// Content of `ENV.env`: the addresses of its ports.
     pub env: String,
-    /// `ENV.debug`: what was called before its errors; none while there is nothing of that.
+    /// Content of `ENV.debug`: the call traces of its errors; `None` without errors.
     pub debug: Option<String>,
 }
 
-/// What lies in the directory.
+/// Last content of each status file.
 #[derive(Debug, Default)]
 struct WriteReport {
     files: BTreeMap<PathBuf, String>,
 }
 
-/// Writes until the reconciler is gone, then once more. `told_of` is the spec folder that the files tell of.
+/// Writes until the reconciler ends, then once more. Publishes in `flushed` the spec registry that the files show.
 pub async fn run(
     state: StateDir,
     view: Arc<dyn StatusView>,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    told_of: watch::Sender<Arc<SpecRegistry>>,
+    flushed: watch::Sender<Arc<SpecRegistry>>,
 ) {
-    let mut written = WriteReport::default();
+    let mut report = WriteReport::default();
     let mut first = true;
     snapshots.mark_changed();
     loop {
@@ -71,14 +72,14 @@ pub async fn run(
         let specs = snapshot.specs.clone();
         let (dir, view) = (state.clone(), view.clone());
         let done = tokio::task::spawn_blocking(move || {
-            let mut written = written;
-            let result = if first { written.read(&dir) } else { Ok(()) };
-            let result = result.and_then(|()| written.update(&dir, &*view, &snapshot));
-            (written, result)
+            let mut report = report;
+            let result = if first { report.read(&dir) } else { Ok(()) };
+            let result = result.and_then(|()| report.update(&dir, &*view, &snapshot));
+            (report, result)
         });
         let result = match done.await {
             Ok((back, result)) => {
-                written = back;
+                report = back;
                 result
             }
             Err(error) => match error.try_into_panic() {
@@ -89,16 +90,16 @@ pub async fn run(
         match result {
             Ok(()) => {
                 first = false;
-                told_of.send_if_modified(|told| {
-                    let differs = !Arc::ptr_eq(told, &specs);
-                    *told = specs;
+                flushed.send_if_modified(|registry| {
+                    let differs = !Arc::ptr_eq(registry, &specs);
+                    *registry = specs;
                     differs
                 });
             }
             Err(error) => {
                 tracing::error!(%error, "cannot write status files");
                 if !ended {
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                     snapshots.mark_changed();
                 }
             }
@@ -109,10 +110,10 @@ pub async fn run(
     }
 }
 
-/// The last word: says in `controller.json` when the controller stopped. Nothing else writes any more.
+/// Records the stop time in `controller.json`, after all other writers have ended.
 ///
 /// # Errors
-/// The file is not ours, or cannot be written.
+/// The file has another format, or cannot be written.
 pub(crate) fn stopped(dir: &StateDir, at: Timestamp) -> io::Result<()> {
     let path = dir.controller_json();
     let text = std::fs::read_to_string(&path)?;
@@ -125,16 +126,16 @@ pub(crate) fn stopped(dir: &StateDir, at: Timestamp) -> io::Result<()> {
 }
 
 impl WriteReport {
-    /// Takes up what an earlier process left.
+    /// Reads the files of an earlier process.
     fn read(&mut self, dir: &StateDir) -> io::Result<()> {
         for entry in std::fs::read_dir(dir.environments())? {
             let path = entry?.path();
-            // What is neither a file nor a link to one may never end.
+            // A read of another file type may never end.
             if is_status(&path)
                 && path.is_file()
                 && let Ok(bytes) = std::fs::read(&path)
             {
-                // What is no text is not what is to stand there, and is replaced or removed.
+                // Invalid UTF-8 differs from every status, so the file is replaced or removed.
                 self.files
                     .insert(path, String::from_utf8_lossy(&bytes).into_owned());
             }
@@ -148,38 +149,38 @@ impl WriteReport {
     }
 
     fn update(&mut self, dir: &StateDir, view: &dyn StatusView, snapshot: &Snapshot) -> io::Result<()> {
-        let mut there = BTreeSet::from([dir.controller_json()]);
+        let mut current = BTreeSet::from([dir.controller_json()]);
         let mut texts = Vec::new();
         for env in view.environments(snapshot) {
             let json = dir.environments().join(format!("{env}.json"));
             let ports = dir.environments().join(format!("{env}.env"));
             let files = view.environment(&env, snapshot, self.files.get(&json).map(String::as_str));
-            // Whoever reads of an error finds what was called; a status does not wait for that.
+            // A failed write of a call trace does not block the status.
             if let Some(debug) = files.debug {
                 let path = dir.debug(env.as_str());
-                if let Err(error) = self.put(&path, debug.clone()) {
-                    tracing::warn!(%error, path = %path.display(), "cannot write what was called");
-                    // Not again before there is something else to say.
+                if let Err(error) = self.write_changed(&path, debug.clone()) {
+                    tracing::warn!(%error, path = %path.display(), "cannot write the call trace");
+                    // No retry before the content changes.
                     self.files.insert(path.clone(), debug);
                 }
-                there.insert(path);
+                current.insert(path);
             }
             texts.extend([(json.clone(), files.json), (ports.clone(), files.env)]);
-            there.extend([json, ports]);
+            current.extend([json, ports]);
         }
         let previous = self.files.get(&dir.controller_json()).map(String::as_str);
         let controller = view.controller(snapshot, previous);
         texts.push((dir.controller_json(), controller));
-        // All is said before the first is written: who does not read files hears it on a full disk as well.
+        // All texts are rendered before the first write: readers without files are served on a full disk, too.
         for (path, text) in texts {
-            self.put(&path, text)?;
+            self.write_changed(&path, text)?;
         }
-        // Before the first list and scan nobody knows what is gone.
+        // Before the first list and the first scan, removed environments are unknown.
         if snapshot.is_complete() {
             let gone: Vec<PathBuf> = self
                 .files
                 .keys()
-                .filter(|path| !there.contains(*path))
+                .filter(|path| !current.contains(*path))
                 .cloned()
                 .collect();
             for path in gone {
@@ -187,7 +188,7 @@ impl WriteReport {
                     Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) if path.extension().is_some_and(|ext| ext == "debug") => {
-                        tracing::warn!(%error, path = %path.display(), "cannot remove what was called");
+                        tracing::warn!(%error, path = %path.display(), "cannot remove the call trace");
                     }
                     Err(error) => return Err(error),
                 }
@@ -197,11 +198,11 @@ impl WriteReport {
         Ok(())
     }
 
-    fn put(&mut self, path: &Path, text: String) -> io::Result<()> {
+    fn write_changed(&mut self, path: &Path, text: String) -> io::Result<()> {
         if self
             .files
             .get(path)
-            .is_some_and(|last| says_the_same(last, &text))
+            .is_some_and(|last| equals_ignoring_time(last, &text))
         {
             return Ok(());
         }
@@ -211,9 +212,9 @@ impl WriteReport {
     }
 }
 
-/// Equal but for the time they were taken.
-fn says_the_same(one: &str, other: &str) -> bool {
-    one == other || matches!((timeless(one), timeless(other)), (Some(one), Some(other)) if one == other)
+/// Compares everything except the time `asOf`.
+fn equals_ignoring_time(left: &str, right: &str) -> bool {
+    left == right || matches!((timeless(left), timeless(right)), (Some(left), Some(right)) if left == right)
 }
 
 fn timeless(text: &str) -> Option<Value> {
@@ -256,12 +257,12 @@ mod tests {
     }
 
     fn snapshot(at: i64, complete: bool) -> Snapshot {
-        let site = ControllerIdentity {
+        let identity = ControllerIdentity {
             controller: "C".into(),
             run: "R".into(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let mut snapshot = Snapshot::blank(site, PlannerState::default(), Timestamp(at));
+        let mut snapshot = Snapshot::blank(identity, PlannerState::default(), Timestamp(at));
         if complete {
             let mut store = Store::default();
             store.apply(WatchEvent::Init);
@@ -275,24 +276,24 @@ mod tests {
     }
 
     #[test]
-    fn files_are_written_when_they_differ_and_removed_when_that_is_known() {
+    fn files_are_written_on_change_and_removed_when_complete() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
         let json = |env: &str| std::fs::read_to_string(state.environments().join(format!("{env}.json")));
         std::fs::write(state.environments().join("left.json"), "{}").unwrap();
-        let mut written = WriteReport::default();
-        written.read(&state).unwrap();
-        written
+        let mut report = WriteReport::default();
+        report.read(&state).unwrap();
+        report
             .update(&state, &View(vec!["shop"]), &snapshot(1_000, false))
             .unwrap();
         let first = json("shop").unwrap();
-        assert!(json("left").is_ok(), "nobody knows yet");
-        written
+        assert!(json("left").is_ok(), "it may still be desired");
+        report
             .update(&state, &View(vec!["shop"]), &snapshot(9_000, true))
             .unwrap();
         assert_eq!(json("shop").unwrap(), first, "only the time differs");
         assert!(json("left").is_err());
-        written
+        report
             .update(&state, &View(vec![]), &snapshot(9_000, true))
             .unwrap();
         assert!(json("shop").is_err() && !state.environments().join("shop.env").exists());

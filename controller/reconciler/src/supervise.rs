@@ -1,4 +1,5 @@
-//! Named tasks whose ends are noticed: a restart within a window, or an end of the whole with a name and a reason.
+//! Supervisor: named tasks whose ends are detected. A task is restarted within a budget, or ends the controller
+//! with its name and reason.
 
 use std::any::Any;
 use std::future::Future;
@@ -18,31 +19,31 @@ pub mod window;
 pub use heartbeat::{Heartbeat, Heartbeats};
 pub use window::Window;
 
-/// Restarts of one task within [`RESTART_SPAN`] before it is given up.
+/// Maximum number of restarts of one task within [`RESTART_SPAN`].
 pub const RESTARTS: usize = 5;
-/// The span in which restarts are counted.
+/// Time span of the restart budget.
 pub const RESTART_SPAN: Duration = Duration::from_secs(300);
-/// Pause before the first restart; the next ones wait a multiple of it.
+/// Delay before the first restart; the n-th restart waits n times as long.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the end of a task means when it cannot be restarted any more.
+/// Effect of the permanent end of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Importance {
-    /// Nothing goes on without it.
+    /// The controller ends with it.
     Critical,
-    /// The rest goes on without it, and says so in the log.
+    /// The controller continues without it, and logs the end.
     Useful,
 }
 
-/// A critical task is dead for good.
+/// A critical task ended permanently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("task `{task}` is dead after {restarts} restarts: {reason}")]
+#[error("task `{task}` failed after {restarts} restarts: {reason}")]
 pub struct TaskDied {
-    /// Which task.
+    /// Name of the task.
     pub task: &'static str,
-    /// How often it was restarted within the window.
+    /// Number of restarts within the window.
     pub restarts: usize,
-    /// How it ended the last time.
+    /// Reason of the last end.
     pub reason: String,
 }
 
@@ -54,13 +55,13 @@ pub struct Supervisor {
     tracker: TaskTracker,
     failures: mpsc::Sender<TaskDied>,
     died: mpsc::Receiver<TaskDied>,
-    pulses: Heartbeats,
+    heartbeats: Heartbeats,
 }
 
 impl Supervisor {
-    /// A supervisor whose tasks are told to stop by `stop`.
+    /// Creates a supervisor whose tasks end when `stop` is cancelled.
     pub fn new(clock: Clock, stop: CancellationToken) -> Self {
-        // One: the first death ends everything, those after it are only logged.
+        // Capacity one: the first failure ends the controller, and later ones are only logged.
         let (failures, died) = mpsc::channel(1);
         Self {
             clock,
@@ -68,16 +69,16 @@ impl Supervisor {
             tracker: TaskTracker::new(),
             failures,
             died,
-            pulses: Heartbeats::default(),
+            heartbeats: Heartbeats::default(),
         }
     }
 
-    /// The signs of life of its tasks.
+    /// Heartbeats of the tasks.
     pub fn pulses(&self) -> &Heartbeats {
-        &self.pulses
+        &self.heartbeats
     }
 
-    /// Runs a task that can be made anew: an end before the stop makes another one, within the window.
+    /// Runs a restartable task: an end before the stop restarts it, within the budget.
     pub fn spawn<F, T>(&self, name: &'static str, importance: Importance, mut factory: F)
     where
         F: FnMut() -> T + Send + 'static,
@@ -86,11 +87,11 @@ impl Supervisor {
         let mut window = Window::new(RESTARTS, RESTART_SPAN);
         let (clock, stop, tracker) = (self.clock, self.stop.clone(), self.tracker.clone());
         let report = self.reporter(name, importance);
-        let pulse = self.pulses.of(name);
-        self.watch(async move {
+        let heartbeat = self.heartbeats.of(name);
+        self.monitor_task(async move {
             loop {
-                let (pulse, task) = (pulse.clone(), factory());
-                let reason = end_of(&tracker, async move { pulse.keep(task).await }).await;
+                let (heartbeat, task) = (heartbeat.clone(), factory());
+                let reason = run_to_end(&tracker, async move { heartbeat.keep(task).await }).await;
                 if stop.is_cancelled() {
                     return;
                 }
@@ -98,14 +99,14 @@ impl Supervisor {
                     report(RESTARTS, reason);
                     return;
                 };
-                tracing::error!(task = name, restarts, reason, "task ended, it is started again");
+                tracing::error!(task = name, restarts, reason, "task ended, restarting it");
                 let pause = RESTART_PAUSE * u32::try_from(restarts).unwrap_or(1);
                 let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
             }
         });
     }
 
-    /// Runs a task that cannot be made anew, because it owns what cannot be made twice.
+    /// Runs a task that cannot be restarted, because it owns resources that exist once.
     pub fn spawn_once(
         &self,
         name: &'static str,
@@ -114,17 +115,17 @@ impl Supervisor {
     ) {
         let (stop, tracker) = (self.stop.clone(), self.tracker.clone());
         let report = self.reporter(name, importance);
-        let (pulse, pulses) = (self.pulses.of(name), self.pulses.clone());
-        self.watch(async move {
-            let reason = end_of(&tracker, async move { pulse.keep(task).await }).await;
-            pulses.forget(name);
+        let (heartbeat, heartbeats) = (self.heartbeats.of(name), self.heartbeats.clone());
+        self.monitor_task(async move {
+            let reason = run_to_end(&tracker, async move { heartbeat.keep(task).await }).await;
+            heartbeats.forget(name);
             if !stop.is_cancelled() {
                 report(0, reason);
             }
         });
     }
 
-    /// Waits until a critical task dies, or until the stop and then for all tasks, but not longer than `grace`.
+    /// Waits until a critical task fails or the stop is requested, and then at most `grace` for all tasks.
     pub async fn run(mut self, grace: Duration) -> Result<(), TaskDied> {
         let failed_run = tokio::select! {
             failed_run = self.died.recv() => failed_run,
@@ -133,9 +134,12 @@ impl Supervisor {
         self.stop.cancel();
         self.tracker.close();
         if tokio::time::timeout(grace, self.tracker.wait()).await.is_err() {
-            tracing::error!(tasks = self.tracker.len(), "tasks did not end within the grace");
+            tracing::error!(
+                tasks = self.tracker.len(),
+                "tasks did not end within the grace period"
+            );
         }
-        // A task that died while the others were stopping counts, too.
+        // A failure during the stop counts, too.
         failed_run
             .or_else(|| self.died.try_recv().ok())
             .map_or(Ok(()), Err)
@@ -146,10 +150,10 @@ impl Supervisor {
         task: &'static str,
         importance: Importance,
     ) -> impl Fn(usize, String) + Send + 'static + use<> {
-        let (failures, pulses) = (self.failures.clone(), self.pulses.clone());
+        let (failures, heartbeats) = (self.failures.clone(), self.heartbeats.clone());
         move |restarts, reason| {
-            pulses.forget(task);
-            tracing::error!(task, restarts, reason, "task is dead");
+            heartbeats.forget(task);
+            tracing::error!(task, restarts, reason, "task ended permanently");
             match importance {
                 Importance::Critical => {
                     let _later_ones_are_logged_only = failures.try_send(TaskDied {
@@ -163,12 +167,12 @@ impl Supervisor {
         }
     }
 
-    fn watch(&self, watcher: impl Future<Output = ()> + Send + 'static) {
-        drop(self.tracker.spawn(watcher));
+    fn monitor_task(&self, monitor: impl Future<Output = ()> + Send + 'static) {
+        drop(self.tracker.spawn(monitor));
     }
 }
 
-async fn end_of(tracker: &TaskTracker, task: impl Future<Output = ()> + Send + 'static) -> String {
+async fn run_to_end(tracker: &TaskTracker, task: impl Future<Output = ()> + Send + 'static) -> String {
     match tracker.spawn(task).await {
         Ok(()) => "it returned".to_owned(),
         Err(error) => match error.try_into_panic() {
@@ -178,7 +182,7 @@ async fn end_of(tracker: &TaskTracker, task: impl Future<Output = ()> + Send + '
     }
 }
 
-/// What a panic said.
+/// Text of a panic.
 fn panic_message(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_again_and_again_ends_the_whole_with_its_name() {
+    async fn repeated_panics_end_the_supervisor_with_the_task_name() {
         let (supervisor, _stop) = supervisor();
         let starts = Arc::new(AtomicUsize::new(0));
         let counter = starts.clone();
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_now_and_then_is_survived() {
+    async fn occasional_end_is_restarted() {
         let (supervisor, stop) = supervisor();
         let starts = Arc::new(AtomicUsize::new(0));
         let counter = starts.clone();
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_useful_task_dies_alone_and_a_once_task_is_not_restarted() {
+    async fn useful_task_ends_alone_and_a_once_task_is_not_restarted() {
         let (supervisor, _stop) = supervisor();
         supervisor.spawn_once("status", Importance::Useful, async { panic!("disk") });
         supervisor.spawn_once("reconciler", Importance::Critical, async {
@@ -258,9 +262,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_ignores_the_stop_is_not_waited_for_beyond_the_grace() {
+    async fn hanging_task_is_abandoned_after_the_grace_period() {
         let (supervisor, stop) = supervisor();
-        supervisor.spawn_once("deaf", Importance::Critical, std::future::pending());
+        supervisor.spawn_once("hanging", Importance::Critical, std::future::pending());
         stop.cancel();
         assert_eq!(supervisor.run(Duration::from_secs(3)).await, Ok(()));
     }

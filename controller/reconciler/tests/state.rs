@@ -1,10 +1,14 @@
-//! A state directory in any condition: never a crash, never a removal, never a restart of what runs well.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+//! Start with a state directory in any condition: no crash, no removal, no restart of running containers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot continue fails"
+)]
 
 #[path = "state/damage.rs"]
 mod damage;
-#[path = "state/stage.rs"]
-mod stage;
+#[path = "state/fixture.rs"]
+mod fixture;
 
 use argus_backend::sim::{Engine, FaultProfile};
 use argus_core::mode::Mode;
@@ -12,32 +16,32 @@ use argus_core::outcome::ActionError;
 use argus_core::plan::WaitingOn;
 use argus_crds::incident::Incident;
 use argus_reconciler::{Command, CommandError};
-use stage::{SHOP, Stage, copied, env, incidents};
+use fixture::{Fixture, SHOP, copied, env, incidents};
 
 #[tokio::test(start_paused = true)]
-async fn no_condition_of_the_state_directory_ends_in_a_crash_a_removal_or_a_restart() {
-    let on = Stage::new(FaultProfile::calm());
-    let first = on.start(&on.state("first"), on.fresh());
+async fn damaged_state_never_causes_removals_or_restarts() {
+    let fixture = Fixture::new(FaultProfile::calm());
+    let first = fixture.start(&fixture.state("first"), fixture.fresh());
     first.settled().await;
     let engine = first.engine();
     let before = engine.model.calls().len();
-    let killed = on.state("killed");
-    copied(&on.state("first"), &killed);
+    let killed = fixture.state("killed");
+    copied(&fixture.state("first"), &killed);
     first.stop().await;
-    let stopped = on.state("first");
+    let stopped = fixture.state("first");
     assert!(
         incidents(&stopped).is_empty(),
-        "a first start and a clean stop are no incident"
+        "a first start and a clean stop cause no incident"
     );
 
     let damages = damage::all();
     assert!(damages.len() >= 200, "{} are too few", damages.len());
     for (number, (name, damage)) in damages.into_iter().enumerate() {
         let image = if number % 3 == 0 { &stopped } else { &killed };
-        let state = on.state(&format!("s{number}"));
+        let state = fixture.state(&format!("s{number}"));
         copied(image, &state);
         damage(&state);
-        let run = on.start(&state, engine.clone());
+        let run = fixture.start(&state, engine.clone());
         let snapshot = run.settled().await;
         assert_eq!(snapshot.mode, Mode::Full, "{name}");
         let after = run.engine();
@@ -65,19 +69,19 @@ async fn no_condition_of_the_state_directory_ends_in_a_crash_a_removal_or_a_rest
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_book_and_a_broken_file_remove_nothing() {
-    let on = Stage::new(FaultProfile::calm());
-    let state = on.state("s");
-    let run = on.start(&state, on.fresh());
+async fn lost_registry_and_a_broken_file_remove_nothing() {
+    let fixture = Fixture::new(FaultProfile::calm());
+    let state = fixture.state("s");
+    let run = fixture.start(&state, fixture.fresh());
     run.settled().await;
     let engine = run.engine();
     run.stop().await;
     let before = engine.model.calls().len();
     std::fs::remove_dir_all(state.join("private")).unwrap();
-    on.write("shop", "project: [");
-    let run = on.start(&state, engine);
+    fixture.write("shop", "project: [");
+    let run = fixture.start(&state, engine);
     let snapshot = run
-        .until("it is told", |snapshot| {
+        .until("the wait is reported", |snapshot| {
             let plan = snapshot.plans.get(&env("shop"));
             snapshot.is_complete()
                 && plan.is_some_and(|plan| plan.waits.iter().any(|wait| wait.on == WaitingOn::SpecPending))
@@ -86,11 +90,11 @@ async fn a_lost_book_and_a_broken_file_remove_nothing() {
     assert!(!snapshot.specs.environments.contains_key(&env("shop")));
     run.pause(60).await;
     assert_eq!(run.engine().model.calls().len(), before, "nothing is done");
-    // Mended, it is gone on with; removed after that, it is nobody's.
-    on.write("shop", SHOP);
+    // Fixed, it is adopted again. Removed after that, its resources are removed.
+    fixture.write("shop", SHOP);
     run.settled().await;
     assert_eq!(run.engine().model.calls().len(), before, "it is adopted");
-    on.remove("shop");
+    fixture.remove("shop");
     run.until("it is gone", |snapshot| {
         snapshot.store.of(&env("shop")).is_none() && snapshot.store.of(&env("mail")).is_some()
     })
@@ -98,8 +102,8 @@ async fn a_lost_book_and_a_broken_file_remove_nothing() {
     run.stop().await;
 }
 
-/// Containers that were created.
-fn made(engine: &Engine) -> usize {
+/// Number of created containers.
+fn created_count(engine: &Engine) -> usize {
     let changes = engine.model.calls().iter().filter(|call| call.changed);
     changes
         .filter(|call| call.act.verb() == "create-container")
@@ -107,15 +111,15 @@ fn made(engine: &Engine) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_run_had_begun_is_settled_and_told() {
-    // Every call takes five seconds: the controller dies while some are on their way.
+async fn open_intents_of_a_killed_run_are_resolved_and_reported() {
+    // Every call takes five seconds: the controller dies while some are in flight.
     let slow = FaultProfile {
         call: (5_000, 5_000),
         ..FaultProfile::calm()
     };
-    let on = Stage::new(slow);
-    let (first, state) = (on.state("first"), on.state("second"));
-    let run = on.start(&first, on.fresh());
+    let fixture = Fixture::new(slow);
+    let (first, state) = (fixture.state("first"), fixture.state("second"));
+    let run = fixture.start(&first, fixture.fresh());
     let journal = first.join("private/journal.jsonl");
     run.until("containers are being created", |_| {
         let text = std::fs::read_to_string(&journal).unwrap_or_default();
@@ -127,12 +131,12 @@ async fn what_a_killed_run_had_begun_is_settled_and_told() {
     .await;
     copied(&first, &state);
     let engine = run.engine();
-    // What it comes to where nobody is killed.
+    // Result without a kill.
     run.settled().await;
-    let made_at_peace = made(&run.engine());
+    let created_without_kill = created_count(&run.engine());
     run.stop().await;
-    // The calls that were on their way are carried out later, as a real engine does.
-    let run = on.start(&state, engine);
+    // The engine completes the calls in flight later, as a real one does.
+    let run = fixture.start(&state, engine);
     let snapshot = run.settled().await;
     assert_eq!(snapshot.mode, Mode::Full);
     let all = incidents(&state);
@@ -147,17 +151,17 @@ async fn what_a_killed_run_had_begun_is_settled_and_told() {
     }
     let engine = run.engine();
     for service in ["shop-api", "mail-smtp"] {
-        let there = engine.model.containers().filter(|it| it.name == service).count();
-        assert_eq!(there, 1, "{service}");
+        let count = engine.model.containers().filter(|it| it.name == service).count();
+        assert_eq!(count, 1, "{service}");
     }
     assert_eq!(
-        made(&engine),
-        made_at_peace,
-        "what was on its way is adopted and not made twice"
+        created_count(&engine),
+        created_without_kill,
+        "containers in creation are adopted and not created twice"
     );
     run.stop().await;
-    // Settled once is settled: the next start finds nothing open.
-    let run = on.start(&state, engine);
+    // The recovery is complete: the next start has no open intents.
+    let run = fixture.start(&state, engine);
     run.settled().await;
     let all = incidents(&state);
     assert_eq!(all.len(), 1, "{all:#?}");
@@ -170,10 +174,10 @@ async fn what_a_killed_run_had_begun_is_settled_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_told() {
-    let on = Stage::new(FaultProfile::calm());
-    let state = on.state("s");
-    let run = on.start(&state, on.fresh());
+async fn unwritable_journal_stops_all_actions_and_is_reported() {
+    let fixture = Fixture::new(FaultProfile::calm());
+    let state = fixture.state("s");
+    let run = fixture.start(&state, fixture.fresh());
     run.settled().await;
     let before = run.engine().model.calls().len();
     let journal = state.join("private/journal.jsonl");
@@ -186,7 +190,7 @@ async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_to
         .until("mode Safe", |snapshot| snapshot.mode == Mode::Safe)
         .await;
     assert!(snapshot.mode_reason().unwrap().contains("journal"));
-    run.until("the wait says so", |snapshot| {
+    run.until("the wait is reported", |snapshot| {
         let plan = snapshot.plans.get(&env("shop"));
         plan.is_some_and(|plan| {
             plan.waits
@@ -211,6 +215,6 @@ async fn while_the_journal_cannot_be_written_nothing_is_done_and_everybody_is_to
     let ours = |failure: &argus_core::plan::ActionFailure| {
         matches!(failure.error, ActionError::JournalUnwritable(_))
     };
-    assert!(!failures.values().any(ours), "it is nobody's failure");
+    assert!(!failures.values().any(ours), "no action failure is recorded");
     run.stop().await;
 }

@@ -113,5 +113,5 @@ fn unreachable_container_is_reattached_once() {
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
     let times = argus.logs().matches("unreachable, reattached").count();
     assert!(times > 0, "it was attached anew");
-    assert_eq!(argus.logs().matches("act=\"disconnect-network\"").count(), 1);
+    assert_eq!(argus.logs().matches("action=\"disconnect-network\"").count(), 1);
 }

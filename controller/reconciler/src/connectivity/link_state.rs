@@ -1,44 +1,44 @@
-//! How the links of an environment stand, for a test that is about to begin.
+//! State of an environment's links, read before a test begins.
 
 use argus_core::connectivity;
 use argus_core::ident::EnvName;
 use argus_crds::error::StructuredError;
 
-use super::ingredients;
+use super::topology_inputs;
 use crate::snapshot::Snapshot;
 
-/// What a test that begins now would find.
+/// State of the links that a test would meet now.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LinkState {
-    /// Everybody reaches whom he names, or nobody looks.
+    /// No link fails, or the links are not checked now.
     Fine,
-    /// All are up, and the look that follows from that is not done.
+    /// All services are up, and the check is not done yet.
     Pending,
-    /// Somebody does not reach whom he names.
+    /// At least one link fails.
     Broken(Box<StructuredError>),
 }
 
-/// Of this environment, by an outlook.
+/// Returns the state of the links of `env` in `snapshot`.
 pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
     let wanted = snapshot
         .desired
         .get(env)
         .is_some_and(|accepted| accepted.desired.verify_links);
-    let Some(seen) = ingredients(snapshot, env).filter(|_| wanted && snapshot.links.helpers) else {
+    let Some(inputs) = topology_inputs(snapshot, env).filter(|_| wanted && snapshot.links.helpers) else {
         return LinkState::Fine;
     };
-    // Since when the engine is back tells one look from another, and nothing of how things stand.
-    let scene = seen.scene(None);
-    let look = snapshot.links.checks.get(env).filter(|look| look.is_current);
-    match look {
-        Some(look) => connectivity::errors(look, &scene)
+    // The time of the last reconnect identifies a check; it does not affect the state of the links.
+    let topology = inputs.topology(None);
+    let check = snapshot.links.checks.get(env).filter(|check| check.is_current);
+    match check {
+        Some(check) => connectivity::errors(check, &topology)
             .into_iter()
             .next()
             .map_or(LinkState::Fine, |error| {
                 LinkState::Broken(Box::new(error.environment(env.as_str())))
             }),
-        // Who is not up is not looked at, and says so himself.
-        None if scene.due().is_none() => LinkState::Fine,
+        // A service that is not up has no check; its own status reports the reason.
+        None if topology.due().is_none() => LinkState::Fine,
         None => LinkState::Pending,
     }
 }

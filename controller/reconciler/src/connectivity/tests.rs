@@ -1,4 +1,4 @@
-//! When it is looked, how often, and what is told of it.
+//! Tests of the check schedule and of the published results.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,9 +72,9 @@ fn container(service: &str, started_at: i64, on: bool) -> Container {
     }
 }
 
-/// `web` depends on `db`, both are up.
+/// Snapshot in which `web` depends on `db` and both are up.
 fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
-    let reading = AdmissionInput {
+    let input = AdmissionInput {
         path: Path::new("/specs/e2e.yaml"),
         name: "e2e.yaml",
         bytes: SPEC.as_bytes(),
@@ -85,11 +85,11 @@ fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
         uuid: String::new(),
         first_seen: Timestamp(1),
     };
-    let mut book = SpecRegistry::default();
-    book.on_admitted(
+    let mut results = SpecRegistry::default();
+    results.on_admitted(
         Path::new("e2e.yaml"),
         None,
-        SpecAdmitter::default().admit(&reading),
+        SpecAdmitter::default().admit(&input),
         Timestamp(1),
     );
     let mut store = Store::default();
@@ -115,48 +115,54 @@ fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
             .into(),
         ..Plan::default()
     };
-    let site = ControllerIdentity {
+    let identity = ControllerIdentity {
         controller: "C".into(),
         run: "R".into(),
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let mut snapshot = Snapshot::blank(site, PlannerState::default(), Timestamp(1));
+    let mut snapshot = Snapshot::blank(identity, PlannerState::default(), Timestamp(1));
     snapshot.mode = Mode::Full;
-    snapshot.desired = Arc::new(book.environments);
+    snapshot.desired = Arc::new(results.environments);
     snapshot.store = Arc::new(store);
     snapshot.plans = Arc::new([(EnvName::new("shop").unwrap(), Arc::new(plan))].into());
     snapshot
 }
 
-struct Stage {
+struct Fixture {
     clock: Clock,
     backend: Arc<FakeBackend>,
     snapshots: watch::Sender<Arc<Snapshot>>,
-    told: watch::Receiver<Arc<CheckResults>>,
+    published: watch::Receiver<Arc<CheckResults>>,
 }
 
-impl Stage {
-    /// The look that is told next and satisfies this, with how many seconds that took from the start.
-    async fn look(&mut self, wanted: impl Fn(&ConnectivityCheck) -> bool) -> (ConnectivityCheck, u64) {
+impl Fixture {
+    /// Waits for a published check that matches, and returns it with the seconds since the start.
+    async fn wait_for_check(
+        &mut self,
+        wanted: impl Fn(&ConnectivityCheck) -> bool,
+    ) -> (ConnectivityCheck, u64) {
         let env = EnvName::new("shop").unwrap();
-        let is = |book: &Arc<CheckResults>| book.checks.get(&env).is_some_and(&wanted);
-        let book = self.told.wait_for(is).await.unwrap().clone();
-        (book.checks[&env].clone(), self.clock.now().since(START).as_secs())
+        let is = |results: &Arc<CheckResults>| results.checks.get(&env).is_some_and(&wanted);
+        let results = self.published.wait_for(is).await.unwrap().clone();
+        (
+            results.checks[&env].clone(),
+            self.clock.now().since(START).as_secs(),
+        )
     }
 
-    fn looks(&self) -> usize {
-        self.backend.looks.load(Ordering::SeqCst)
+    fn check_count(&self) -> usize {
+        self.backend.check_count.load(Ordering::SeqCst)
     }
 
-    fn shows(&self, seen: Result<TargetResult, ActionError>) {
+    fn set_result(&self, seen: Result<TargetResult, ActionError>) {
         self.backend
-            .seen_from
+            .link_results
             .lock()
             .unwrap()
             .insert("web".to_owned(), seen);
     }
 
-    /// Lets an hour pass in which nothing else happens.
+    /// Lets an hour pass without other events.
     async fn hour(&self) {
         tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
     }
@@ -169,103 +175,113 @@ fn refused() -> TargetResult {
     }
 }
 
-async fn play(first: Snapshot, helpers: bool, story: impl AsyncFnOnce(&mut Stage)) {
+async fn run_script(first: Snapshot, helpers: bool, script: impl AsyncFnOnce(&mut Fixture)) {
     let clock = Clock::virtual_from(START);
     let backend = Arc::new(FakeBackend::empty());
     let (snapshots, seen) = watch::channel(Arc::new(first));
-    let book = CheckResults {
+    let results = CheckResults {
         helpers,
         ..CheckResults::default()
     };
-    let (books, told) = watch::channel(Arc::new(book));
+    let (sender, published) = watch::channel(Arc::new(results));
     let stop = CancellationToken::new();
-    let task = super::run(backend.clone(), seen, books, clock, stop.clone());
-    let mut stage = Stage {
+    let task = super::run(backend.clone(), seen, sender, clock, stop.clone());
+    let mut fixture = Fixture {
         clock,
         backend,
         snapshots,
-        told,
+        published,
     };
-    let story = async {
-        story(&mut stage).await;
+    let script = async {
+        script(&mut fixture).await;
         stop.cancel();
     };
-    tokio::join!(task, story);
+    tokio::join!(task, script);
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_everybody_is_up_it_is_looked_once_and_again_when_somebody_runs_anew() {
-    play(snapshot(1, false), true, async |stage| {
-        stage.hour().await;
-        assert_eq!(stage.looks(), 0, "somebody is not on the network");
-        stage.snapshots.send_replace(Arc::new(snapshot(1, true)));
-        let (look, _) = stage.look(ConnectivityCheck::is_good).await;
-        assert_eq!(look.links.len(), 1);
-        stage.hour().await;
-        assert_eq!(stage.looks(), 1, "what works is not looked at again");
-        stage.snapshots.send_replace(Arc::new(snapshot(2, false)));
-        stage.look(|look| !look.is_current).await;
-        stage.snapshots.send_replace(Arc::new(snapshot(2, true)));
-        stage.look(|look| look.is_current).await;
-        assert_eq!(stage.looks(), 2);
+async fn links_are_checked_once_all_are_up_and_after_a_restart() {
+    run_script(snapshot(1, false), true, async |fixture| {
+        fixture.hour().await;
+        assert_eq!(fixture.check_count(), 0, "`db` is not on the network");
+        fixture.snapshots.send_replace(Arc::new(snapshot(1, true)));
+        let (wait_for_check, _) = fixture.wait_for_check(ConnectivityCheck::is_good).await;
+        assert_eq!(wait_for_check.links.len(), 1);
+        fixture.hour().await;
+        assert_eq!(fixture.check_count(), 1, "working links are not checked again");
+        fixture.snapshots.send_replace(Arc::new(snapshot(2, false)));
+        fixture
+            .wait_for_check(|wait_for_check| !wait_for_check.is_current)
+            .await;
+        fixture.snapshots.send_replace(Arc::new(snapshot(2, true)));
+        fixture
+            .wait_for_check(|wait_for_check| wait_for_check.is_current)
+            .await;
+        assert_eq!(fixture.check_count(), 2);
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_work_is_told_when_a_second_look_shows_it_too_and_looked_at_until_it_does() {
-    play(snapshot(1, true), true, async |stage| {
-        stage.shows(Ok(refused()));
-        let (bad, took) = stage.look(|_| true).await;
+async fn failed_links_are_published_after_two_checks_and_retried() {
+    run_script(snapshot(1, true), true, async |fixture| {
+        fixture.set_result(Ok(refused()));
+        let (bad, took) = fixture.wait_for_check(|_| true).await;
         assert!(
-            !bad.is_good() && took == 2 && stage.looks() == 2,
+            !bad.is_good() && took == 2 && fixture.check_count() == 2,
             "{took} {bad:?}"
         );
-        stage.hour().await;
-        let looks = stage.looks();
-        assert!((60..70).contains(&looks), "about once a minute: {looks}");
-        let still = stage.look(|_| true).await.0;
+        fixture.hour().await;
+        let check_count = fixture.check_count();
+        assert!(
+            (60..70).contains(&check_count),
+            "about once a minute: {check_count}"
+        );
+        let still = fixture.wait_for_check(|_| true).await.0;
         let pauses = (bad.again, still.again);
         assert_eq!(
             pauses,
-            (Some(super::AGAIN[1]), Some(super::AGAIN[5])),
-            "when it is looked at next is told"
+            (Some(super::RETRY_DELAYS[1]), Some(super::RETRY_DELAYS[5])),
+            "the time of the next check is published"
         );
-        let told = ConnectivityCheck {
+        let published = ConnectivityCheck {
             again: bad.again,
             ..still
         };
-        assert_eq!(told, bad, "the same is told once");
-        stage.shows(Ok(TargetResult::default()));
-        stage.look(ConnectivityCheck::is_good).await;
+        assert_eq!(published, bad, "an equal result is published once");
+        fixture.set_result(Ok(TargetResult::default()));
+        fixture.wait_for_check(ConnectivityCheck::is_good).await;
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_looked_at_is_no_failure_of_the_network() {
-    play(snapshot(1, true), true, async |stage| {
-        stage.shows(Err(ActionError::Gone));
-        let (look, _) = stage.look(|_| true).await;
-        assert!(!look.is_good() && look.links[0].error().is_none(), "{look:?}");
+async fn check_that_cannot_run_is_not_a_link_error() {
+    run_script(snapshot(1, true), true, async |fixture| {
+        fixture.set_result(Err(ActionError::Gone));
+        let (wait_for_check, _) = fixture.wait_for_check(|_| true).await;
+        assert!(
+            !wait_for_check.is_good() && wait_for_check.links[0].error().is_none(),
+            "{wait_for_check:?}"
+        );
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_looks_without_helpers_and_while_nothing_may_be_made() {
-    play(snapshot(1, true), false, async |stage| {
-        stage.hour().await;
-        assert_eq!(stage.looks(), 0, "no helpers");
+async fn no_checks_run_without_helpers_or_in_mode_safe() {
+    run_script(snapshot(1, true), false, async |fixture| {
+        fixture.hour().await;
+        assert_eq!(fixture.check_count(), 0, "no helpers");
     })
     .await;
     let mut safe = snapshot(1, true);
     safe.mode = Mode::Safe;
-    play(safe, true, async |stage| {
-        stage.hour().await;
-        assert_eq!(stage.looks(), 0, "mode Safe");
-        stage.snapshots.send_replace(Arc::new(snapshot(1, true)));
-        stage.look(ConnectivityCheck::is_good).await;
+    run_script(safe, true, async |fixture| {
+        fixture.hour().await;
+        assert_eq!(fixture.check_count(), 0, "mode Safe");
+        fixture.snapshots.send_replace(Arc::new(snapshot(1, true)));
+        fixture.wait_for_check(ConnectivityCheck::is_good).await;
     })
     .await;
 }

@@ -1,11 +1,11 @@
-//! How long a call may take before nobody knows what came of it.
+//! Deadline of an engine call: after it, the outcome of the call is unknown.
 
 use std::future::Future;
 use std::time::Duration;
 
 use argus_core::outcome::ActionError;
 
-/// Waits for the call, but not beyond its deadline: then its outcome is unknown.
+/// Awaits the call until its deadline, or without a limit if there is none. A late call has an unknown outcome.
 pub async fn within<T>(
     deadline: Option<Duration>,
     verb: &str,

@@ -1,4 +1,6 @@
-//! What failed runs left, on disk before anything is done to their containers, and bounded.
+//! Store of evidence: logs and details of failed runs, written before any action on their containers.
+//!
+//! The store is bounded by size and age (`MOST_BYTES`, `OLDEST`). The newest run of a known service always stays.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -17,67 +19,67 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 use crate::state_dir::StateDir;
 
-/// Most bytes of all evidence.
+/// Maximum size of all evidence, in bytes.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
-/// Evidence that is older goes.
+/// Maximum age of evidence.
 const OLDEST: Duration = Duration::from_secs(7 * 24 * 3600);
-/// A look through all of it takes longer the more there is, and the next start waits for it; in this time few failures
-/// can be added, because restarts are rationed.
+/// Minimum time between two sweeps. A sweep lists all evidence, and the next start waits for it. The restart budget
+/// bounds the failures within this time.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
-/// Lines of each stream that the memory keeps.
-const REMEMBERED: usize = 100;
-/// Longest line that the memory keeps, in bytes.
+/// Lines of each stream that the planner state stores.
+const STATE_LINES: usize = 100;
+/// Maximum length of a line in the planner state, in bytes.
 const LONGEST_LINE: usize = 2 * 1024;
 
-/// The file with the facts, beside `stdout.log` and `stderr.log`.
+/// File name of the details, next to `stdout.log` and `stderr.log`.
 pub const FACTS: &str = "evidence.json";
 
-/// What was kept of a run, beside its lines.
+/// Details of a failed run, stored next to its log lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvidenceFacts {
-    /// Environment.
+    /// Name of the environment.
     pub environment: String,
-    /// Service.
+    /// Name of the service.
     pub service: String,
-    /// Which failure of the service, from 1.
+    /// Number of the failed run, counted per service from 1.
     pub run: u64,
-    /// The engine's id of its container.
+    /// Container id of the engine.
     pub container_id: String,
-    /// When the run began.
+    /// Start of the run (RFC 3339).
     pub started_at: Option<String>,
-    /// How it ended; `null` where it still ran, unhealthy.
+    /// Exit code; `null` if the container still ran and was unhealthy.
     #[serde(default)]
     pub exit_code: Option<i64>,
-    /// When this was taken.
+    /// Time of the collection (RFC 3339).
     pub taken_at: String,
-    /// The most memory it used, in bytes, as far as that was measured.
+    /// Peak memory usage in bytes, if measured.
     pub memory_peak: Option<u64>,
-    /// What its probe said last, oldest first, where that is how it failed.
+    /// Last outputs of the failed probe, oldest first; empty if no probe failed.
     #[serde(default)]
     pub probe_output: Vec<String>,
-    /// What its port answered and under which names it was known, by what was asked.
+    /// Results of the diagnostic questions, such as the reply of the port and the DNS names, by question.
     #[serde(default)]
     pub questions: std::collections::BTreeMap<String, String>,
-    /// Lines of stdout.
+    /// Number of lines of stdout.
     pub stdout_lines: usize,
-    /// Lines of stderr.
+    /// Number of lines of stderr.
     pub stderr_lines: usize,
-    /// What could not be taken, and why.
+    /// Parts that could not be collected, each with its cause.
     pub missing: Vec<String>,
 }
 
-/// The folder of evidence.
+/// Writer of the evidence folder.
 #[derive(Debug, Clone)]
 pub struct EvidenceStore {
     state: StateDir,
     clock: Clock,
-    /// When all of it was looked through last, in milliseconds since the epoch.
+    /// Time of the last sweep, in milliseconds since the epoch.
     swept: Arc<AtomicI64>,
 }
 
 impl EvidenceStore {
-    /// Below this state directory.
+    /// Creates a store in this state directory.
     pub fn new(state: StateDir, clock: Clock) -> Self {
         Self {
             state,
@@ -86,11 +88,12 @@ impl EvidenceStore {
         }
     }
 
-    /// Writes down what a step found, without these secrets; what is returned is as much of it as a memory needs.
-    pub async fn store(&self, step: &Step, mut found: Box<Evidence>, secrets: &Secrets) -> Box<Evidence> {
-        black_out(&mut found, secrets);
-        if let Some((folder, facts)) = self.place(step, &found, secrets) {
-            let (root, whole) = (self.state.evidence(), found.clone());
+    /// Writes the evidence of a step without the secrets. Returns it, cut to the size that the planner state
+    /// stores.
+    pub async fn store(&self, step: &Step, mut evidence: Box<Evidence>, secrets: &Secrets) -> Box<Evidence> {
+        redact(&mut evidence, secrets);
+        if let Some((folder, facts)) = self.describe(step, &evidence, secrets) {
+            let (root, whole) = (self.state.evidence(), evidence.clone());
             let statuses = self.state.environments();
             let now = self.clock.now();
             let before = Timestamp(self.swept.load(Ordering::Relaxed));
@@ -110,31 +113,36 @@ impl EvidenceStore {
             match written.await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot keep evidence");
-                    found.missing.push(format!("files: {error}"));
+                    tracing::warn!(%error, "cannot write evidence");
+                    evidence.missing.push(format!("files: {error}"));
                 }
-                Err(error) => found.missing.push(format!("files: {error}")),
+                Err(error) => evidence.missing.push(format!("files: {error}")),
             }
         }
-        found.stdout = persisted(&found.stdout);
-        found.stderr = persisted(&found.stderr);
-        found
+        evidence.stdout = tail_of(&evidence.stdout);
+        evidence.stderr = tail_of(&evidence.stderr);
+        evidence
     }
 
-    /// Writes down that a step took nothing, unless something of its run is there already.
+    /// Records that a step collected nothing, unless evidence of the same run exists.
     pub async fn note_missing(&self, step: &Step, error: &ActionError, secrets: &Secrets) {
         let nothing = Evidence {
             missing: vec![error.to_string()],
             ..Evidence::default()
         };
-        if let Some((folder, facts)) = self.place(step, &nothing, secrets)
-            && !holds(&folder, &facts)
+        if let Some((folder, facts)) = self.describe(step, &nothing, secrets)
+            && !has_same_run(&folder, &facts)
         {
             self.store(step, Box::new(nothing), secrets).await;
         }
     }
 
-    fn place(&self, step: &Step, found: &Evidence, secrets: &Secrets) -> Option<(PathBuf, EvidenceFacts)> {
+    fn describe(
+        &self,
+        step: &Step,
+        evidence: &Evidence,
+        secrets: &Secrets,
+    ) -> Option<(PathBuf, EvidenceFacts)> {
         let (
             Subject::Service { environment, service },
             Action::CollectEvidence {
@@ -157,23 +165,23 @@ impl EvidenceStore {
             started_at: since.map(|at: Timestamp| at.to_string()),
             exit_code: *exit_code,
             taken_at: self.clock.now().to_string(),
-            memory_peak: found.memory_peak,
-            probe_output: probe_said.iter().map(|said| secrets.redacted(said)).collect(),
-            questions: found.questions.clone(),
-            stdout_lines: found.stdout.len(),
-            stderr_lines: found.stderr.len(),
-            missing: found.missing.clone(),
+            memory_peak: evidence.memory_peak,
+            probe_output: probe_said.iter().map(|line| secrets.redacted(line)).collect(),
+            questions: evidence.questions.clone(),
+            stdout_lines: evidence.stdout.len(),
+            stderr_lines: evidence.stderr.len(),
+            missing: evidence.missing.clone(),
         };
         let folder = self.state.run(environment.as_str(), service.as_str(), *number);
         Some((folder, facts))
     }
 }
 
-fn black_out(found: &mut Evidence, secrets: &Secrets) {
+fn redact(evidence: &mut Evidence, secrets: &Secrets) {
     if secrets.is_empty() {
         return;
     }
-    for line in found.stdout.iter_mut().chain(&mut found.stderr) {
+    for line in evidence.stdout.iter_mut().chain(&mut evidence.stderr) {
         *line = match stamped(line) {
             Some((stamp, text)) => format!("{stamp} {}", secrets.redacted(text)),
             None => secrets.redacted(line),
@@ -181,21 +189,23 @@ fn black_out(found: &mut Evidence, secrets: &Secrets) {
     }
 }
 
-/// A line with the engine's time in front, cut there.
+/// Splits a line after the engine's timestamp, if it has one.
 fn stamped(line: &str) -> Option<(&str, &str)> {
     line.split_once(' ')
         .filter(|(stamp, _)| Timestamp::parse(stamp).is_some())
 }
 
-/// Whether evidence of the same run lies there.
-fn holds(folder: &Path, facts: &EvidenceFacts) -> bool {
-    let kept = fs::read(folder.join(FACTS)).ok();
-    let kept: Option<EvidenceFacts> = kept.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    kept.is_some_and(|kept| kept.container_id == facts.container_id && kept.started_at == facts.started_at)
+/// Reports whether the folder contains evidence of the same run.
+fn has_same_run(folder: &Path, facts: &EvidenceFacts) -> bool {
+    let stored = fs::read(folder.join(FACTS)).ok();
+    let stored: Option<EvidenceFacts> = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    stored.is_some_and(|stored| {
+        stored.container_id == facts.container_id && stored.started_at == facts.started_at
+    })
 }
 
-fn write(folder: &Path, facts: &EvidenceFacts, found: &Evidence) -> io::Result<()> {
-    set_aside(folder, facts)?;
+fn write(folder: &Path, facts: &EvidenceFacts, evidence: &Evidence) -> io::Result<()> {
+    move_older_runs(folder, facts)?;
     let lines = |lines: &[String]| {
         let mut text = lines.join("\n");
         if !text.is_empty() {
@@ -206,16 +216,16 @@ fn write(folder: &Path, facts: &EvidenceFacts, found: &Evidence) -> io::Result<(
     let facts = serde_json::to_vec_pretty(facts).map_err(io::Error::other)?;
     let unfinished = folder.join(format!("{FACTS}.new"));
     let files = [
-        (folder.join("stdout.log"), lines(&found.stdout)),
-        (folder.join("stderr.log"), lines(&found.stderr)),
+        (folder.join("stdout.log"), lines(&evidence.stdout)),
+        (folder.join("stderr.log"), lines(&evidence.stderr)),
         (unfinished.clone(), facts),
     ];
     fs::create_dir_all(folder)?;
-    // Each waits for the disk, which takes hardly longer for three at once than for one.
+    // Each write waits for the disk, and three parallel waits take about as long as one.
     std::thread::scope(|scope| {
         let writers: Vec<_> = files
             .iter()
-            .map(|(path, bytes)| scope.spawn(move || write_down(path, bytes)))
+            .map(|(path, bytes)| scope.spawn(move || write_synced(path, bytes)))
             .collect();
         let ended = writers.into_iter().map(|writer| {
             writer
@@ -224,13 +234,13 @@ fn write(folder: &Path, facts: &EvidenceFacts, found: &Evidence) -> io::Result<(
         });
         ended.collect::<io::Result<()>>()
     })?;
-    // Last: who finds it finds the rest.
+    // The details are renamed last: a folder with details is complete.
     fs::rename(unfinished, folder.join(FACTS))?;
     File::open(folder)?.sync_all()
 }
 
-/// On disk when it returns; its name is when its folder is.
-fn write_down(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file and syncs its content. The sync of the folder makes its name durable.
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::options()
         .create(true)
         .truncate(true)
@@ -244,9 +254,10 @@ fn write_down(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A service that was forgotten counts anew: what its earlier life left under this number and those above it gives way,
-/// so that the highest number is the newest. It stays on disk for its time.
-fn set_aside(folder: &Path, facts: &EvidenceFacts) -> io::Result<()> {
+/// Moves older evidence with this number or a higher one out of the way. A removed service that returns counts its
+/// failures from 1 again. The highest number then remains the newest run, and the older evidence stays until its
+/// age ends.
+fn move_older_runs(folder: &Path, facts: &EvidenceFacts) -> io::Result<()> {
     let (Some(service), Some(own)) = (folder.parent(), number(folder)) else {
         return Ok(());
     };
@@ -254,7 +265,7 @@ fn set_aside(folder: &Path, facts: &EvidenceFacts) -> io::Result<()> {
         let Some(number) = number(&run).filter(|number| *number >= own) else {
             continue;
         };
-        if number == own && (!run.join(FACTS).exists() || holds(&run, facts)) {
+        if number == own && (!run.join(FACTS).exists() || has_same_run(&run, facts)) {
             continue;
         }
         let taken: String = facts
@@ -267,9 +278,9 @@ fn set_aside(folder: &Path, facts: &EvidenceFacts) -> io::Result<()> {
     Ok(())
 }
 
-/// The engine's time in front of each line is for the files.
-fn persisted(lines: &[String]) -> Vec<String> {
-    let from = lines.len().saturating_sub(REMEMBERED);
+/// Returns the last lines, cut and without the engine's timestamps, which only the files contain.
+fn tail_of(lines: &[String]) -> Vec<String> {
+    let from = lines.len().saturating_sub(STATE_LINES);
     let bare = |line: &String| {
         let text = match stamped(line) {
             Some((_, text)) => text,
@@ -285,10 +296,10 @@ fn persisted(lines: &[String]) -> Vec<String> {
     lines[from..].iter().map(bare).collect()
 }
 
-/// Removes the oldest evidence beyond what may be kept; of the newest of a service only what is too old, and not even
-/// that where its environment is still known.
+/// Removes the oldest evidence beyond the size and age limits. The newest run of a service stays while its
+/// environment is known, and otherwise until its age ends.
 fn sweep(root: &Path, newest: &Path, most: u64, oldest: SystemTime, known: &dyn Fn(&str) -> bool) {
-    let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    let mut candidates: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
     let mut total: u64 = 0;
     for environment in folders(root) {
         let name = environment.file_name().and_then(|name| name.to_str());
@@ -297,18 +308,18 @@ fn sweep(root: &Path, newest: &Path, most: u64, oldest: SystemTime, known: &dyn 
             let runs = folders(&service);
             let last = runs.iter().filter_map(|run| number(run)).max();
             for run in runs {
-                let (at, bytes) = weigh(&run);
+                let (at, bytes) = measure(&run);
                 total += bytes;
                 let is_last = last.is_some() && number(&run) == last;
                 let stays = is_last && (is_known || at >= oldest);
                 if !stays && run != newest {
-                    kept.push((at, bytes, run));
+                    candidates.push((at, bytes, run));
                 }
             }
         }
     }
-    kept.sort();
-    for (at, bytes, run) in kept {
+    candidates.sort();
+    for (at, bytes, run) in candidates {
         if at >= oldest && total <= most {
             return;
         }
@@ -331,8 +342,8 @@ fn folders(of: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// When it was written, and how large it is.
-fn weigh(run: &Path) -> (SystemTime, u64) {
+/// Newest modification time and total size of a run, in bytes.
+fn measure(run: &Path) -> (SystemTime, u64) {
     let files = fs::read_dir(run).into_iter().flatten().flatten();
     let metas = files.filter_map(|file| file.metadata().ok());
     metas.fold((SystemTime::UNIX_EPOCH, 0), |(at, bytes), meta| {

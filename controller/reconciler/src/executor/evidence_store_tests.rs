@@ -1,4 +1,4 @@
-//! What is kept of failed runs, for how long, and whole.
+//! Tests of the retention and of the completeness of evidence.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn second(number: u64) -> SystemTime {
 }
 
 #[test]
-fn the_oldest_goes_first_and_the_last_of_a_service_never() {
+fn sweep_removes_the_oldest_and_keeps_the_last_of_a_service() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let web: Vec<_> = (1..=10).map(|number| run(root, "web", number, 100)).collect();
@@ -50,16 +50,16 @@ fn facts(container: &str, number: u64, taken_at: &str) -> EvidenceFacts {
 }
 
 #[test]
-fn a_service_that_counts_anew_overwrites_nothing_and_its_newest_run_has_the_highest_number() {
+fn recreated_service_keeps_old_runs_and_newest_has_top_number() {
     let dir = tempfile::tempdir().unwrap();
     let of = |number: u64| dir.path().join("shop/web").join(number.to_string());
     let at = "2026-11-21T10:00:00.000Z";
     for number in 1..=3 {
         write(&of(number), &facts("old", number, at), &Evidence::default()).unwrap();
     }
-    // It was taken down and comes up again: its failures begin at 1.
+    // The environment was taken down and comes up again: its failures count from 1.
     write(&of(1), &facts("new", 1, at), &Evidence::default()).unwrap();
-    // Evidence of the same run is taken again.
+    // Evidence of the same run is collected again.
     write(&of(1), &facts("new", 1, at), &Evidence::default()).unwrap();
     let read = |folder: &Path| -> EvidenceFacts {
         serde_json::from_slice(&fs::read(folder.join(FACTS)).unwrap()).unwrap()
@@ -74,7 +74,7 @@ fn a_service_that_counts_anew_overwrites_nothing_and_its_newest_run_has_the_high
 }
 
 #[test]
-fn what_was_set_aside_goes_in_its_time_and_the_last_of_what_is_gone_too() {
+fn moved_runs_and_runs_of_unknown_services_expire() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let web = run(root, "web", 5, 100);
@@ -84,16 +84,16 @@ fn what_was_set_aside_goes_in_its_time_and_the_last_of_what_is_gone_too() {
     sweep(root, &web, 350, second(0), &known);
     assert!(web.exists() && aside.exists());
     sweep(root, &web, 150, second(0), &known);
-    assert!(web.exists() && !aside.exists(), "what stays counts too");
+    assert!(web.exists() && !aside.exists(), "retained evidence counts too");
     let db = run(root, "db", 1, 100);
     sweep(root, &web, 1_000, second(100), &known);
-    assert!(db.exists(), "old, and the last of a service that is known");
+    assert!(db.exists(), "old, and the last of a known service");
     sweep(root, &web, 1_000, second(100), &|_: &str| false);
     assert!(!db.exists() && web.exists());
 }
 
 #[test]
-fn what_is_there_is_whole_and_private() {
+fn stored_evidence_is_complete_and_private() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("shop").join("web").join("1");
     let facts: EvidenceFacts = serde_json::from_str(
@@ -105,34 +105,37 @@ fn what_is_there_is_whole_and_private() {
         stdout: vec!["one".to_owned(), "two".to_owned()],
         ..Evidence::default()
     };
-    // What an attempt that was cut off left is written over.
+    // The files of an interrupted write are overwritten.
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("stdout.log"), "half of something longer").unwrap();
     write(&folder, &facts, &found).unwrap();
     let mut names: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
     names.sort_by_key(fs::DirEntry::file_name);
-    let kept: Vec<_> = names
+    let stored: Vec<_> = names
         .iter()
         .map(|file| (file.file_name(), fs::read_to_string(file.path()).unwrap()))
         .collect();
-    assert_eq!(kept.len(), 3, "{kept:?}");
-    assert_eq!((kept[1].1.as_str(), kept[2].1.as_str()), ("", "one\ntwo\n"));
-    assert_eq!(serde_json::from_str::<EvidenceFacts>(&kept[0].1).unwrap(), facts);
+    assert_eq!(stored.len(), 3, "{stored:?}");
+    assert_eq!((stored[1].1.as_str(), stored[2].1.as_str()), ("", "one\ntwo\n"));
+    assert_eq!(
+        serde_json::from_str::<EvidenceFacts>(&stored[0].1).unwrap(),
+        facts
+    );
 }
 
 #[test]
-fn the_memory_keeps_the_last_lines_without_their_times() {
+fn state_stores_the_last_lines_without_timestamps() {
     let stamp = "2026-11-21T10:00:00.123456789Z";
     let lines: Vec<String> = (0..200).map(|n| format!("{stamp} line {n}")).collect();
-    let kept = persisted(&lines);
-    assert_eq!((kept.len(), kept[99].as_str()), (100, "line 199"));
+    let stored = tail_of(&lines);
+    assert_eq!((stored.len(), stored[99].as_str()), (100, "line 199"));
     let odd = [
         format!("{stamp} "),
         stamp.to_owned(),
         "no stamp".to_owned(),
         "é".repeat(2_000),
     ];
-    let kept = persisted(&odd);
-    assert_eq!(&kept[..3], ["", "", "no stamp"]);
-    assert_eq!(kept[3].len(), 2_048);
+    let stored = tail_of(&odd);
+    assert_eq!(&stored[..3], ["", "", "no stamp"]);
+    assert_eq!(stored[3].len(), 2_048);
 }

@@ -1,4 +1,4 @@
-//! Permits: how many acts of a kind are on their way at once.
+//! Concurrency limits: the number of actions of each class that run in parallel.
 
 use std::sync::Arc;
 
@@ -8,35 +8,38 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::clock::Stopwatch;
 use crate::metrics::Tally;
 
-/// Mutations at once; an engine was once seen to hang under more, and more than 8 gain nothing.
+/// Maximum parallel mutations. An engine was seen to hang under more, and more than 8 save no time.
 const MUTATIONS: usize = 4;
-/// Pulls and builds at once; they last minutes and shall not keep a start waiting.
-const HEAVY: usize = 2;
-/// Stops at once: a stop mostly waits for the container's own grace, which costs the engine nothing.
-const PATIENT: usize = 8;
+/// Maximum parallel pulls and builds. They take minutes, and have their own limit so that starts do not wait for
+/// them.
+const LONG_RUNNING: usize = 2;
+/// Maximum parallel stops. A stop mostly waits for the grace period of its container, which costs the engine
+/// nothing.
+const STOPPING: usize = 8;
 
-/// Takings of evidence at once; each is a few reads.
-const LOOKS: usize = 4;
+/// Maximum parallel collections of evidence. Each is a few reads.
+const READS: usize = 4;
 
-/// What an act costs the engine.
+/// Cost class of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallClass {
-    /// A short call that changes something.
+    /// Short call that changes something.
     Mutation,
-    /// A pull or a build.
+    /// Pull or build.
     LongRunning,
-    /// A call that waits for a container to end.
+    /// Call that waits for a container to end.
     Stopping,
-    /// A read of what is there.
+    /// Call that changes nothing.
     Read,
 }
 
 impl CallClass {
-    /// The class of an act.
-    pub fn of(act: &Action) -> Self {
-        match act {
+    /// Returns the class of an action.
+    pub fn of(action: &Action) -> Self {
+        match action {
             Action::PullImage { .. } | Action::BuildImage(_) => Self::LongRunning,
-            // A wedged container can hold its removal up for a minute; the others' starts do not wait for that.
+            // A wedged container can delay its removal by a minute; the starts of other containers do not wait for
+            // it.
             Action::StopContainer { .. } | Action::RemoveContainer { .. } => Self::Stopping,
             Action::CollectEvidence { .. } => Self::Read,
             Action::CreateNetwork { .. }
@@ -53,7 +56,7 @@ impl CallClass {
         }
     }
 
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Mutation => "mutation",
             Self::LongRunning => "long",
@@ -63,7 +66,7 @@ impl CallClass {
     }
 }
 
-/// The permits of one engine.
+/// Permits of one engine.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyLimits {
     mutations: Arc<Semaphore>,
@@ -74,19 +77,19 @@ pub struct ConcurrencyLimits {
 }
 
 impl ConcurrencyLimits {
-    /// All permits free; how they are waited for is told to `tally`.
+    /// Creates limits with all permits free. Waits for a permit are counted in `tally`.
     pub fn new(tally: Tally) -> Self {
         let permits = |count| Arc::new(Semaphore::new(count));
         Self {
             mutations: permits(MUTATIONS),
-            long_running: permits(HEAVY),
-            stopping: permits(PATIENT),
-            reads: permits(LOOKS),
+            long_running: permits(LONG_RUNNING),
+            stopping: permits(STOPPING),
+            reads: permits(READS),
             tally,
         }
     }
 
-    /// Waits for a permit, first come first served; the act may go on while it is held.
+    /// Waits for a permit in FIFO order; the action may run while the permit exists.
     pub async fn acquire(&self, class: CallClass) -> Option<OwnedSemaphorePermit> {
         let permits = match class {
             CallClass::Mutation => &self.mutations,
@@ -94,11 +97,11 @@ impl ConcurrencyLimits {
             CallClass::Stopping => &self.stopping,
             CallClass::Read => &self.reads,
         };
-        let (watch, waits) = (Stopwatch::start(), self.tally.track_wait(class.word()));
-        // The semaphores are never closed, so there always is one.
+        let (watch, waits) = (Stopwatch::start(), self.tally.track_wait(class.label()));
+        // The semaphores are never closed, so `acquire_owned` always succeeds.
         let permit = permits.clone().acquire_owned().await.ok();
         drop(waits);
-        let waited = self.tally.permit_seconds.with_label_values(&[class.word()]);
+        let waited = self.tally.permit_seconds.with_label_values(&[class.label()]);
         waited.observe(watch.seconds());
         permit
     }
@@ -111,29 +114,29 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_for_a_permit_is_counted_until_it_has_one_or_is_abandoned() {
+    async fn waits_for_a_permit_are_counted_until_granted_or_dropped() {
         let tally = Tally::default();
-        let gate = ConcurrencyLimits::new(tally.clone());
+        let limits = ConcurrencyLimits::new(tally.clone());
         let queued = || tally.waiting.with_label_values(&["long"]).get();
         let mut permits = Vec::new();
-        for _ in 0..HEAVY {
-            permits.push(gate.acquire(CallClass::LongRunning).await);
+        for _ in 0..LONG_RUNNING {
+            permits.push(limits.acquire(CallClass::LongRunning).await);
         }
         assert_eq!(queued(), 0);
-        let mut patient = Box::pin(gate.acquire(CallClass::LongRunning));
-        let mut abandoned = Box::pin(gate.acquire(CallClass::LongRunning));
-        assert!((&mut patient).now_or_never().is_none() && (&mut abandoned).now_or_never().is_none());
+        let mut waiting = Box::pin(limits.acquire(CallClass::LongRunning));
+        let mut abandoned = Box::pin(limits.acquire(CallClass::LongRunning));
+        assert!((&mut waiting).now_or_never().is_none() && (&mut abandoned).now_or_never().is_none());
         assert_eq!(queued(), 2);
         drop(abandoned);
         assert_eq!(queued(), 1);
         permits.clear();
-        assert!(patient.await.is_some());
+        assert!(waiting.await.is_some());
         assert_eq!(queued(), 0);
         let waited = tally.permit_seconds.with_label_values(&["long"]);
         assert_eq!(
             waited.get_sample_count(),
-            HEAVY as u64 + 1,
-            "who gave up got none"
+            LONG_RUNNING as u64 + 1,
+            "a dropped wait gets no permit"
         );
     }
 }

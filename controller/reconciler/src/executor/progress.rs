@@ -1,4 +1,4 @@
-//! What pulls and builds say while they go on: the newest line for everybody, all lines for the log.
+//! Progress of pulls and builds: the newest line for all readers, and all lines for the log.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,32 +11,32 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 
-/// The newest line by subject; a subject that is done has none.
+/// Newest line by subject; a completed subject has no entry.
 pub type ProgressMap = BTreeMap<Subject, String>;
 
-/// Nobody reads faster than this.
-const PACE: Duration = Duration::from_millis(200);
-/// Most bytes of a log that are kept; of a longer one its end.
+/// Minimum time between two reads: no reader needs more.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum size of a stored log, in bytes. Of a longer log, the end is stored.
 const MAX_LOG: usize = 1024 * 1024;
 
-/// Tells the board and keeps the log of one act.
+/// Publishes the progress of one action, and collects its log.
 #[derive(Debug)]
 pub(super) struct ProgressReporter {
     subject: Subject,
-    board: watch::Sender<ProgressMap>,
+    progress: watch::Sender<ProgressMap>,
     log: Mutex<String>,
 }
 
 impl ProgressReporter {
-    pub(super) fn new(subject: Subject, board: watch::Sender<ProgressMap>) -> Self {
+    pub(super) fn new(subject: Subject, progress: watch::Sender<ProgressMap>) -> Self {
         Self {
             subject,
-            board,
+            progress,
             log: Mutex::default(),
         }
     }
 
-    /// All that was said, as far as it is kept.
+    /// Takes the collected log lines.
     pub(super) fn log(&self) -> String {
         self.log
             .lock()
@@ -51,7 +51,7 @@ impl Progress for ProgressReporter {
         log.push_str(line);
         log.push('\n');
         if log.len() > 2 * MAX_LOG {
-            // The first line end after the cut, so that no line is torn.
+            // The cut is moved to the next line end, so that no line is torn.
             let cut = log.len() - MAX_LOG;
             let from = log
                 .bytes()
@@ -67,46 +67,50 @@ impl Progress for ProgressReporter {
     }
 
     fn report_status(&self, line: &str) {
-        self.board
-            .send_modify(|board| drop(board.insert(self.subject.clone(), line.to_owned())));
+        self.progress
+            .send_modify(|progress| drop(progress.insert(self.subject.clone(), line.to_owned())));
     }
 }
 
 impl Drop for ProgressReporter {
     fn drop(&mut self) {
-        self.board
-            .send_if_modified(|board| board.remove(&self.subject).is_some());
+        self.progress
+            .send_if_modified(|progress| progress.remove(&self.subject).is_some());
     }
 }
 
-/// The board, read at a pace: lines in between are not seen, the newest always is, however long nothing follows it.
+/// Rate-limited reader of the [`ProgressMap`]. It may skip lines in between, but it always returns the newest one.
 #[derive(Debug)]
 pub struct ProgressReader {
-    board: watch::Receiver<ProgressMap>,
+    progress: watch::Receiver<ProgressMap>,
     clock: Clock,
     next: Timestamp,
 }
 
 impl ProgressReader {
-    pub(super) fn new(board: watch::Receiver<ProgressMap>, clock: Clock) -> Self {
+    pub(super) fn new(progress: watch::Receiver<ProgressMap>, clock: Clock) -> Self {
         let next = clock.now();
-        Self { board, clock, next }
+        Self {
+            progress,
+            clock,
+            next,
+        }
     }
 
-    /// Waits until there is something that was not read; may be dropped and called again.
+    /// Waits for an unread change. The future is cancel-safe.
     ///
     /// # Errors
-    /// Nobody says anything any more.
+    /// All reporters and the executor are gone.
     pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         self.clock.sleep_until(Some(self.next)).await;
-        self.board.changed().await?;
-        self.next = self.clock.now() + PACE;
+        self.progress.changed().await?;
+        self.next = self.clock.now() + MIN_INTERVAL;
         Ok(())
     }
 
-    /// What stands there now.
+    /// Returns the current progress.
     pub fn read(&mut self) -> ProgressMap {
-        self.board.borrow_and_update().clone()
+        self.progress.borrow_and_update().clone()
     }
 }
 
@@ -115,23 +119,26 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_newest_line_is_read_though_it_came_right_after_another_and_nothing_follows() {
+    async fn newest_line_is_read_even_without_a_later_one() {
         let clock = Clock::virtual_from(Timestamp(0));
-        let (board, boards) = watch::channel(ProgressMap::new());
-        let mut reader = ProgressReader::new(boards, clock);
+        let (progress, receiver) = watch::channel(ProgressMap::new());
+        let mut reader = ProgressReader::new(receiver, clock);
         let subject = Subject::Image {
             key: "db:1".to_owned(),
         };
-        let teller = ProgressReporter::new(subject.clone(), board);
-        teller.report_line("one");
+        let reporter = ProgressReporter::new(subject.clone(), progress);
+        reporter.report_line("one");
         reader.changed().await.unwrap();
         assert_eq!(reader.read()[&subject], "one");
         let before = clock.now();
-        teller.report_line("two");
-        teller.report_status("three");
+        reporter.report_line("two");
+        reporter.report_status("three");
         reader.changed().await.unwrap();
         assert_eq!(reader.read()[&subject], "three");
-        assert!(clock.now().since(before) >= PACE, "not faster than one reads");
-        assert_eq!(teller.log(), "one\ntwo\n");
+        assert!(
+            clock.now().since(before) >= MIN_INTERVAL,
+            "reads are rate limited"
+        );
+        assert_eq!(reporter.log(), "one\ntwo\n");
     }
 }

@@ -1,4 +1,5 @@
-//! Which secrets the words of an act may hold: those of its environment, as long as the controller lives.
+//! Redactor: the secrets that the log of an action may contain. It keeps the secrets of each environment until the
+//! controller ends.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use argus_core::secrets::Secrets;
 
 use crate::overrides::DesiredState;
 
-/// The secrets of every environment that was ever desired: what runs may be of a revision before.
+/// Secrets of every environment that was ever desired. Running containers may belong to an earlier revision.
 #[derive(Debug, Default)]
 pub(super) struct Redactor(BTreeMap<EnvName, Secrets>);
 
@@ -20,7 +21,7 @@ impl Redactor {
         }
     }
 
-    /// Of what belongs to no environment alone, all that may be in it.
+    /// Secrets of the subject's environment. For a subject without an environment: the secrets of all environments.
     pub(super) fn of(&self, subject: &Subject) -> Secrets {
         match subject {
             Subject::Service { environment, .. }

@@ -1,4 +1,4 @@
-//! Every act comes back, within its deadline and never too many at once.
+//! Every action returns a result within its deadline and within the concurrency limits.
 
 use std::sync::atomic::Ordering;
 
@@ -9,14 +9,14 @@ use super::*;
 use crate::fake_backend::{FakeBackend, FakeReply};
 use crate::journal::handle;
 
-/// What has to live as long as the hands: the folder, and the one who writes the journal.
-type Around = (tempfile::TempDir, TaskSet<(), ()>);
+/// Values that must live as long as the executor: the state directory and the journal writer.
+type Guards = (tempfile::TempDir, TaskSet<(), ()>);
 
-fn executor(answers: &[(&'static str, FakeReply)]) -> (Executor<FakeBackend>, Arc<FakeBackend>, Around) {
+fn executor(replies: &[(&'static str, FakeReply)]) -> (Executor<FakeBackend>, Arc<FakeBackend>, Guards) {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
-    fake.answers = answers.iter().copied().collect();
+    fake.replies = replies.iter().copied().collect();
     let fake = Arc::new(fake);
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::LIMIT);
@@ -35,8 +35,8 @@ fn id(text: &str) -> ContainerId {
     ContainerId::new(text).unwrap()
 }
 
-fn step(act: Action) -> Step {
-    let subject = match &act {
+fn step(action: Action) -> Step {
+    let subject = match &action {
         Action::PullImage { reference } => Subject::Image {
             key: reference.clone(),
         },
@@ -48,14 +48,14 @@ fn step(act: Action) -> Step {
     };
     Step {
         subject,
-        action: act,
+        action,
         cause: Cause::Missing,
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome() {
-    for (act, seconds) in [
+async fn hanging_call_ends_at_its_deadline_with_unknown_outcome() {
+    for (action, seconds) in [
         (Action::StartContainer { id: id("a") }, 30),
         (
             Action::StopContainer {
@@ -72,9 +72,9 @@ async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome()
             30,
         ),
     ] {
-        let (mut executor, _, _dir) = executor(&[(act.verb(), FakeReply::Never)]);
-        let verb = act.verb();
-        executor.submit(&shop(), step(act));
+        let (mut executor, _, _dir) = executor(&[(action.verb(), FakeReply::Never)]);
+        let verb = action.verb();
+        executor.submit(&shop(), step(action));
         let finished = executor.next_result().await;
         let text = format!("{verb} did not answer within {seconds} s");
         assert_eq!(finished.outcome, Err(ActionError::TimedOut(text)));
@@ -83,7 +83,7 @@ async fn a_call_without_an_answer_ends_at_its_deadline_with_an_unknown_outcome()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_call_is_an_unknown_outcome() {
+async fn panic_in_a_call_is_an_unknown_outcome() {
     let (mut executor, _, _dir) = executor(&[("start-container", FakeReply::Panic)]);
     executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
     let finished = executor.next_result().await;
@@ -97,11 +97,11 @@ async fn a_panic_in_a_call_is_an_unknown_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn four_mutations_at_once_and_a_pull_beside_them() {
+async fn four_mutations_and_a_pull_run_in_parallel() {
     let second = FakeReply::After(Duration::from_secs(1));
     let (mut executor, fake, _dir) =
         executor(&[("start-container", second), ("pull-image", FakeReply::Never)]);
-    let mut board = executor.progress();
+    let mut progress = executor.progress();
     executor.submit(
         &shop(),
         step(Action::PullImage {
@@ -122,23 +122,30 @@ async fn four_mutations_at_once_and_a_pull_beside_them() {
         assert_eq!(finished.outcome, Ok(Done::Ok));
         longest = longest.max(finished.took);
     }
-    assert_eq!(longest.as_secs(), 3, "ten acts of a second, four at once");
-    assert_eq!(fake.most.load(Ordering::SeqCst), 5);
+    assert_eq!(
+        longest.as_secs(),
+        3,
+        "ten actions of one second each, four in parallel"
+    );
+    assert_eq!(fake.max_in_flight.load(Ordering::SeqCst), 5);
     let image = Subject::Image {
         key: "nginx:1".to_owned(),
     };
-    assert_eq!(board.read(), ProgressMap::from([(image, "begun".to_owned())]));
+    assert_eq!(
+        progress.read(),
+        ProgressMap::from([(image, "started".to_owned())])
+    );
     executor.abort_long_running();
     let finished = executor.next_result().await;
     assert_eq!(
         finished.outcome,
         Err(ActionError::Unknown("pull-image was abandoned".to_owned()))
     );
-    assert!(board.read().is_empty());
+    assert!(progress.read().is_empty());
 }
 
 #[tokio::test]
-async fn what_a_pull_said_is_kept() {
+async fn pull_output_is_written_to_its_log() {
     let (mut executor, _, dir) = executor(&[]);
     executor.submit(
         &shop(),
@@ -148,15 +155,15 @@ async fn what_a_pull_said_is_kept() {
     );
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
     let log = StateDir::at(dir.0.path().join("state")).build_log("r.io/nginx:1");
-    assert_eq!(std::fs::read_to_string(log).unwrap(), "begun\nended\n");
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "started\nended\n");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_call() {
+async fn actions_planned_before_the_breaker_opened_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
-    fake.answers = [("start-container", FakeReply::After(Duration::from_secs(1)))].into();
+    fake.replies = [("start-container", FakeReply::After(Duration::from_secs(1)))].into();
     let fake = Arc::new(fake);
     let (open, epochs) = watch::channel(BreakerEpochs::default());
     let clock = Clock::virtual_from(Timestamp(1_000_000));
@@ -176,23 +183,23 @@ async fn what_was_decided_on_before_a_breaker_opened_is_turned_back_without_a_ca
         breakers.on_result(&shop(), &first.step.subject, &refused, clock.now());
     }
     open.send_replace(BreakerEpochs::of(&breakers, [shop()].iter()));
-    let mut turned_back = 0;
+    let mut refused_count = 0;
     for _ in 0..9 {
         let finished = executor.next_result().await;
-        turned_back += usize::from(finished.outcome == Err(ActionError::CircuitOpen));
+        refused_count += usize::from(finished.outcome == Err(ActionError::CircuitOpen));
     }
-    // Four permits: four have ended, four may be on their way, the rest was waiting.
-    assert!((2..=6).contains(&turned_back), "{turned_back} of 9");
+    // Four permits: four actions have ended, four may be in flight, and the rest waits for a permit.
+    assert!((2..=6).contains(&refused_count), "{refused_count} of 9");
     executor.submit(&shop(), step(Action::StartContainer { id: id("probe") }));
     assert_eq!(
         executor.next_result().await.outcome,
         Ok(Done::Ok),
-        "decided on since"
+        "planned after the breaker opened"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn evidence_that_did_not_come_is_on_disk_as_missing() {
+async fn missing_evidence_is_recorded_on_disk() {
     let (mut executor, _, dir) = executor(&[("collect-evidence", FakeReply::Never)]);
     executor.submit(
         &shop(),
@@ -225,15 +232,15 @@ async fn evidence_that_did_not_come_is_on_disk_as_missing() {
 }
 
 #[tokio::test]
-async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
-    let (mut executor, fake, (dir, _crew)) = executor(&[("stop-container", FakeReply::Never)]);
+async fn action_runs_only_after_its_intent_is_on_disk() {
+    let (mut executor, fake, (dir, _tasks)) = executor(&[("stop-container", FakeReply::Never)]);
     let state = StateDir::at(dir.path().join("state"));
     let lines = || std::fs::read_to_string(state.journal()).unwrap_or_default();
     executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
-    assert_eq!(fake.most.load(Ordering::SeqCst), 1);
+    assert_eq!(fake.max_in_flight.load(Ordering::SeqCst), 1);
     assert!(lines().starts_with("{\"v\":1,\"seq\":1,") && lines().contains("\"kind\":\"intent\""));
-    // Somebody puts a folder where the journal was: it can neither be written nor made anew.
+    // The journal is replaced by a folder, so that it can be neither written nor created.
     std::fs::remove_file(state.journal()).unwrap();
     std::fs::create_dir(state.journal()).unwrap();
     for (round, name) in ["b", "c"].into_iter().enumerate() {
@@ -244,7 +251,7 @@ async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
             "{round}: {outcome:?}"
         );
     }
-    // Not even what changes nothing: it writes to the same disk.
+    // Even a read is refused: its evidence goes to the same disk.
     executor.submit(
         &shop(),
         Step {
@@ -264,8 +271,12 @@ async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
         executor.next_result().await.outcome,
         Err(ActionError::JournalUnwritable(_))
     ));
-    assert_eq!(fake.acts.load(Ordering::SeqCst), 1, "nothing else was begun");
-    // Writable again is not enough, a person has to say so.
+    assert_eq!(
+        fake.actions.load(Ordering::SeqCst),
+        1,
+        "no other action was started"
+    );
+    // A writable journal is not enough: a person must resume the controller.
     std::fs::remove_dir(state.journal()).unwrap();
     executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
     let outcome = executor.next_result().await.outcome;
@@ -276,7 +287,7 @@ async fn an_act_is_done_when_its_intent_is_on_disk_and_not_before() {
     executor.journal.resume().await.unwrap();
     executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
-    assert_eq!(fake.acts.load(Ordering::SeqCst), 2);
+    assert_eq!(fake.actions.load(Ordering::SeqCst), 2);
     assert!(lines().contains("\"note\":\"resumed\""), "{}", lines());
     assert!(
         executor.journal.resume().await.is_err(),

@@ -1,36 +1,37 @@
-//! A line of JSON that tells whether it is whole: its last field is a checksum of all that comes before.
+//! Checksum of a JSON line: its last field is a hash of all bytes before it.
 
 use sha2::{Digest, Sha256};
 
-/// What the checksum stands in.
+/// Field of the checksum.
 const FIELD: &str = ",\"sum\":\"";
-/// Characters of the checksum: the first 64 bits of a SHA-256.
+/// Length of the checksum in characters: the first 64 bits of a SHA-256.
 const DIGITS: usize = 16;
 
-/// The object with its checksum as the last field; a text that is no object stays as it is, and will not be sound.
+/// Returns the object with its checksum as the last field. Text that is not an object is returned unchanged, and
+/// [`is_sound`] rejects it.
 pub fn with_checksum(object: &str) -> String {
     let Some(open) = object.strip_suffix('}').filter(|open| open.len() > 1) else {
         return object.to_owned();
     };
-    format!("{open}{FIELD}{}\"}}", sum(open.as_bytes()))
+    format!("{open}{FIELD}{}\"}}", digest_of(open.as_bytes()))
 }
 
-/// The line is as it was sealed.
+/// Reports whether the line has a valid checksum.
 pub fn is_sound(line: &[u8]) -> bool {
     let tail = FIELD.len() + DIGITS + 2;
     let Some(at) = line.len().checked_sub(tail) else {
         return false;
     };
     let (open, tail) = line.split_at(at);
-    let expected = format!("{FIELD}{}\"}}", sum(open));
+    let expected = format!("{FIELD}{}\"}}", digest_of(open));
     tail == expected.as_bytes()
 }
 
-fn sum(bytes: &[u8]) -> String {
+fn digest_of(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(DIGITS);
     for byte in &Sha256::digest(bytes)[..DIGITS / 2] {
-        // Writing to a string cannot fail.
+        // A write to a `String` cannot fail.
         let _always = write!(text, "{byte:02x}");
     }
     text
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_other_byte_and_any_missing_byte_is_noticed() {
+    fn changed_and_missing_bytes_are_detected() {
         let line = with_checksum(r#"{"v":1,"seq":7,"kind":"event"}"#).into_bytes();
         assert!(is_sound(&line));
         serde_json::from_slice::<serde_json::Value>(&line).unwrap();

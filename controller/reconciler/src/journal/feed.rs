@@ -1,4 +1,4 @@
-//! Records as they are written, for everybody who reads along: the newest from memory, older ones from the files.
+//! Feed of journal records for readers within the process: the newest from memory, older ones from the files.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -9,13 +9,14 @@ use tokio::sync::watch;
 
 use super::log_file;
 
-/// Records in memory: a reader that keeps up never touches the disk, and one that does not costs nobody else anything.
+/// Number of records in memory. A reader that keeps up never reads the disk, and a slow reader does not affect
+/// others.
 const NEWEST: usize = 4_096;
 
-/// Records that are read from the files at once.
+/// Number of records per read from the files.
 const CHUNK: usize = 4_096;
 
-/// The way to what was written; cheap to clone. Readers pull, so nothing is kept for any of them.
+/// Reader of the written records; cheap to clone. Readers pull, so the feed stores no position per reader.
 #[derive(Debug, Clone)]
 pub struct Feed {
     shared: Arc<Shared>,
@@ -26,29 +27,30 @@ struct Shared {
     path: PathBuf,
     ring: Mutex<VecDeque<Arc<Record>>>,
     newest: watch::Sender<u64>,
-    /// What was read from the files last; one reader at a time reads on, so that many who are late hold nobody else up.
+    /// Last chunk that was read from the files. One slow reader reads at a time, so that many of them do not load
+    /// the disk.
     read: tokio::sync::Mutex<Chunk>,
 }
 
-/// Records in a row.
+/// Consecutive records.
 #[derive(Debug, Default)]
 struct Chunk {
-    /// They come after this number.
+    /// Number of the record before the first one.
     after: u64,
     records: Vec<Arc<Record>>,
 }
 
-/// Some records in their order.
+/// Consecutive records of a feed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The records.
+    /// Records, oldest first.
     pub records: Vec<Arc<Record>>,
-    /// How many before them are kept nowhere any more.
+    /// Number of earlier records that are no longer stored.
     pub missed: u64,
 }
 
 impl Page {
-    /// These come after a number; what is not among them is kept nowhere.
+    /// Page of the records after `seq`. Missing numbers count as missed.
     fn of(records: Vec<Arc<Record>>, seq: u64) -> Self {
         let last = records.last().map_or(seq, |record| record.seq);
         let missed = (last - seq).saturating_sub(records.len() as u64);
@@ -57,7 +59,7 @@ impl Page {
 }
 
 impl Feed {
-    /// A feed of the journal at this path, whose last record has the number `last`.
+    /// Creates a feed of the journal at `path`, whose last record has the number `last`.
     pub(crate) fn new(path: PathBuf, last: u64) -> Self {
         let shared = Shared {
             path,
@@ -70,13 +72,13 @@ impl Feed {
         }
     }
 
-    /// What lies in the files of the journal at this path, for those who are not the controller.
+    /// Creates a feed of the journal files at `path`, for processes other than the controller.
     pub fn of_files(path: PathBuf) -> Self {
-        // Whether there are more is told by the files alone.
+        // No last number is known: the files alone decide whether there are more records.
         Self::new(path, u64::MAX)
     }
 
-    /// These were written.
+    /// Publishes records after their write.
     pub(crate) fn publish(&self, records: Vec<Record>) {
         let Some(last) = records.last().map(|record| record.seq) else {
             return;
@@ -89,12 +91,12 @@ impl Feed {
         self.shared.newest.send_replace(last);
     }
 
-    /// The number of the newest record, as it grows.
+    /// Number of the newest record, as a channel.
     pub fn newest(&self) -> watch::Receiver<u64> {
         self.shared.newest.subscribe()
     }
 
-    /// The records after this number, oldest first, `most` of them at most.
+    /// Returns at most `most` records after `seq`, oldest first.
     pub async fn after(&self, seq: u64, most: usize) -> Page {
         let first_in_memory = {
             let ring = self.ring();
@@ -113,7 +115,7 @@ impl Feed {
         }
         let mut records = self.read(seq, first_in_memory, most).await;
         if records.is_empty() {
-            // What was between is gone from the disk as well.
+            // The records in between are no longer on disk either.
             let ring = self.ring();
             let known = ring.partition_point(|record| record.seq <= seq);
             records = ring.iter().skip(known).take(most).cloned().collect();

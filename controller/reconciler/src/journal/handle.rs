@@ -1,4 +1,4 @@
-//! The journal: an act is done when its intent is on disk, and not before.
+//! Handle of the journal: an action runs only after its intent is on disk.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,27 +18,27 @@ use crate::clock::Clock;
 use crate::journal::Quarantined;
 use crate::metrics::Tally;
 
-/// What waits to be written: acts in flight are a few dozen, and each has two lines.
-const WAITING: usize = 4_096;
-/// Lines that are written and synced together.
+/// Capacity of the request channel. A few dozen actions are in flight, and each has two lines.
+const CAPACITY: usize = 4_096;
+/// Maximum number of lines per write and sync.
 const BATCH: usize = 512;
-/// How often a journal that could not be written is tried again.
-const AGAIN: Duration = Duration::from_secs(2);
-/// A file becomes this large before another one is begun.
+/// Delay before another write to a journal that cannot be written.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
+/// Size at which the journal file is rotated, in bytes.
 pub const LIMIT: u64 = 8 * 1024 * 1024;
 
-/// Whether the journal, and with it the controller, can do its work.
+/// State of the journal. Any of its problems puts the controller into mode `Safe`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalHealth {
-    /// Why the journal cannot be written at present.
+    /// Reason why the journal cannot be written now.
     pub unwritable: Option<String>,
-    /// What of the state is corrupt and in the way.
+    /// Corrupt part of the state that could not be quarantined.
     pub corrupt: Option<String>,
-    /// Why nothing is done until a person resumes the controller.
+    /// Reason for mode `Safe`; it stays until a person resumes the controller.
     pub safe: Option<String>,
 }
 
-/// The way to the journal; cheap to clone.
+/// Handle of the journal; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Journal {
     requests: mpsc::Sender<WriteRequest>,
@@ -48,17 +48,17 @@ pub struct Journal {
     clock: Clock,
 }
 
-/// The one task that writes.
+/// Task that owns the journal file and is its only writer.
 #[derive(Debug)]
 pub struct WriterTask {
     requests: mpsc::Receiver<WriteRequest>,
-    desk: JournalWriter,
+    writer: JournalWriter,
     health: watch::Receiver<JournalHealth>,
     closing: CancellationToken,
     clock: Clock,
 }
 
-/// An intent on disk whose act has not come back; dropped without a result, nobody knows what came of it.
+/// Intent on disk whose action has not completed. A drop without a result records an unknown outcome.
 #[derive(Debug)]
 pub(crate) struct StartedAction {
     journal: Journal,
@@ -68,7 +68,8 @@ pub(crate) struct StartedAction {
     finished: bool,
 }
 
-/// Reads the journal of this file, and opens the way to it. What cannot be read is put aside, or is a reason for mode `Safe`.
+/// Reads the journal at `path` and returns its handle, its writer task and its content. A file that cannot be read
+/// is quarantined, or causes mode `Safe`.
 pub fn open(
     path: &Path,
     run: &str,
@@ -76,82 +77,82 @@ pub fn open(
     limit: u64,
 ) -> (Journal, WriterTask, JournalContents, Vec<Quarantined>) {
     let now = clock.now();
-    let mut asides: Vec<Quarantined> = quarantine::unless_file(path, now).into_iter().collect();
-    let mut segment = LogFile::at(path.to_path_buf());
-    let past = segment.read().unwrap_or_else(|error| {
-        asides.push(quarantine::set(path, &error.to_string(), now));
+    let mut quarantined: Vec<Quarantined> = quarantine::unless_file(path, now).into_iter().collect();
+    let mut log_file = LogFile::at(path.to_path_buf());
+    let contents = log_file.read().unwrap_or_else(|error| {
+        quarantined.push(quarantine::set(path, &error.to_string(), now));
         JournalContents::default()
     });
-    let mut past = past;
-    if past.next == 0 {
-        // The newest file is lost: what the older ones hold keeps its numbers.
+    let mut contents = contents;
+    if contents.next == 0 {
+        // The newest file is lost: the numbers continue from the older files.
         let older = super::log_file::between(path, 0, u64::MAX, usize::MAX);
-        past.next = older.last().map_or(0, |record| record.seq + 1);
+        contents.next = older.last().map_or(0, |record| record.seq + 1);
     }
-    let (health, seen) = watch::channel(JournalHealth::default());
-    // Bounded: an intent waits for room, everything else is dropped and counted where there is none.
-    let (sender, requests) = mpsc::channel(WAITING);
-    let feed = Feed::new(path.to_path_buf(), past.next.saturating_sub(1));
+    let (health, health_receiver) = watch::channel(JournalHealth::default());
+    // Bounded: an intent waits for room. Everything else is dropped and counted if there is none.
+    let (sender, requests) = mpsc::channel(CAPACITY);
+    let feed = Feed::new(path.to_path_buf(), contents.next.saturating_sub(1));
     let tally = Tally::default();
-    let desk = JournalWriter::new(
-        segment,
+    let writer = JournalWriter::new(
+        log_file,
         run.to_owned(),
         limit,
-        &past,
+        &contents,
         health,
         feed.clone(),
         tally.clone(),
     );
     let journal = Journal {
         requests: sender,
-        health: seen.clone(),
+        health: health_receiver.clone(),
         tally,
         feed,
         clock,
     };
     let writer = WriterTask {
         requests,
-        desk,
-        health: seen,
+        writer,
+        health: health_receiver,
         closing: CancellationToken::new(),
         clock,
     };
-    (journal, writer, past, asides)
+    (journal, writer, contents, quarantined)
 }
 
 impl Journal {
-    /// Whether it can be written, as it changes.
+    /// Receiver of the journal's state.
     pub fn health(&self) -> watch::Receiver<JournalHealth> {
         self.health.clone()
     }
 
-    /// What is written, for those who read along.
+    /// Reader of the written records.
     pub fn feed(&self) -> Feed {
         self.feed.clone()
     }
 
-    /// How many lines were dropped because too many waited.
+    /// Number of lines that were dropped because the channel was full.
     pub fn dropped(&self) -> u64 {
         self.tally.journal_dropped.get()
     }
 
-    /// How often things happen and how long they take; beside the journal, for it goes wherever something happens.
+    /// Metrics of the controller. They travel with the journal, because every task has its handle.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Returns when the intent is on disk.
+    /// Writes an intent, and returns once it is on disk.
     pub(crate) async fn intend(&self, step: &Step) -> Result<StartedAction, ActionError> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, replied) = oneshot::channel();
         let at = self.clock.now();
-        let order = WriteRequest::Intend {
+        let send = WriteRequest::Intend {
             at,
             intent: Box::new(Intent::of(step)),
             reply,
         };
         let closed = || ActionError::JournalUnwritable("it is closed".to_owned());
-        self.requests.send(order).await.map_err(|_| closed())?;
-        let seq = answer
+        self.requests.send(send).await.map_err(|_| closed())?;
+        let seq = replied
             .await
             .map_err(|_| closed())?
             .map_err(ActionError::JournalUnwritable)?;
@@ -164,7 +165,7 @@ impl Journal {
         })
     }
 
-    /// The controller is in mode `Safe`: what was not begun yet is not begun.
+    /// Refuses actions in mode `Safe`.
     pub(crate) fn check_writable(&self) -> Result<(), ActionError> {
         match &self.health.borrow().safe {
             None => Ok(()),
@@ -172,56 +173,60 @@ impl Journal {
         }
     }
 
-    /// Writes a note, some time; nobody waits for it.
+    /// Records an event. The write is asynchronous.
     pub fn record_event(&self, note: Event) {
-        self.say(Entry::Event(note));
+        self.record(Entry::Event(note));
     }
 
-    /// Writes a file of its own, some time; of its folder the newest `most` files stay.
-    pub(crate) fn keep(&self, path: PathBuf, text: String, most: usize) {
-        self.order(WriteRequest::WriteFile { path, text, most });
+    /// Writes a separate file asynchronously. Its folder retains the newest `most` files.
+    pub(crate) fn keep(&self, path: PathBuf, text: String, max_files: usize) {
+        self.send(WriteRequest::WriteFile {
+            path,
+            text,
+            max_files,
+        });
     }
 
-    /// A person says that the controller may go on.
+    /// Leaves mode `Safe` on the request of a person.
     ///
     /// # Errors
-    /// Why it may not yet.
+    /// Reason why mode `Safe` continues.
     pub async fn resume(&self) -> Result<(), String> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, replied) = oneshot::channel();
         let at = self.clock.now();
         let closed = || "the journal is closed".to_owned();
         let sent = self.requests.send(WriteRequest::Resume { at, reply }).await;
         sent.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        replied.await.map_err(|_| closed())?
     }
 
-    fn say(&self, entry: Entry) {
+    fn record(&self, entry: Entry) {
         let at = self.clock.now();
-        self.order(WriteRequest::Event {
+        self.send(WriteRequest::Event {
             at,
             entry: Box::new(entry),
         });
     }
 
-    fn order(&self, order: WriteRequest) {
-        if self.requests.try_send(order).is_err() {
-            // A result that is missing is looked up by the next controller.
+    fn send(&self, send: WriteRequest) {
+        if self.requests.try_send(send).is_err() {
+            // The next controller resolves an intent whose result is missing.
             self.tally.journal_dropped.inc();
         }
     }
 }
 
 impl StartedAction {
-    /// The act came back.
+    /// Records the outcome of the action.
     pub(crate) fn record_outcome(mut self, outcome: &Result<Done, ActionError>) {
         let (end, code) = end(outcome);
-        self.tell(end, code);
+        self.record_end(end, code);
     }
 
-    fn tell(&mut self, end: Outcome, code: Option<argus_crds::error::Code>) {
+    fn record_end(&mut self, end: Outcome, code: Option<argus_crds::error::Code>) {
         self.finished = true;
         let took = self.journal.clock.now().since(self.at);
-        self.journal.say(Entry::Result {
+        self.journal.record(Entry::Result {
             of: self.seq,
             environment: environment(&self.step.subject).cloned(),
             verb: self.step.action.verb().to_owned(),
@@ -235,29 +240,30 @@ impl StartedAction {
 impl Drop for StartedAction {
     fn drop(&mut self) {
         if !self.finished {
-            self.tell(Outcome::Unknown, None);
+            self.record_end(Outcome::Unknown, None);
         }
     }
 }
 
 impl WriterTask {
-    /// Something of the state is corrupt and cannot be put aside: nothing is done before a person has seen to it.
+    /// Enters mode `Safe` because corrupt state could not be quarantined. A person must resolve it.
     pub(crate) fn blocked_by(&mut self, stuck: Vec<(PathBuf, String)>) {
         let Some((path, why)) = stuck.first() else { return };
-        self.desk.blocked(format!("`{}`: {why}", path.display()));
-        self.desk.stuck(stuck.into_iter().map(|(path, _)| path).collect());
+        self.writer.blocked(format!("`{}`: {why}", path.display()));
+        self.writer
+            .immovable(stuck.into_iter().map(|(path, _)| path).collect());
     }
 
-    /// Dropping it closes the journal, once everything that was ordered before is written.
+    /// Returns a guard that closes the journal when it is dropped, after all earlier requests are written.
     pub(crate) fn closer(&self) -> DropGuard {
         self.closing.clone().drop_guard()
     }
 
-    /// Writes until it is closed.
+    /// Writes until the journal is closed.
     pub async fn run(self) {
         let Self {
             mut requests,
-            mut desk,
+            mut writer,
             health,
             closing,
             clock,
@@ -265,14 +271,14 @@ impl WriterTask {
         let mut again: Option<Timestamp> = None;
         loop {
             let unwritable = health.borrow().unwritable.is_some();
-            again = unwritable.then(|| again.unwrap_or_else(|| clock.now() + AGAIN));
+            again = unwritable.then(|| again.unwrap_or_else(|| clock.now() + RETRY_DELAY));
             let first = tokio::select! {
                 biased;
                 first = requests.recv() => first,
                 () = closing.cancelled() => None,
                 () = clock.sleep_until(again) => {
                     again = None;
-                    desk = blocking(desk, move |desk| desk.try_again(clock.now())).await;
+                    writer = blocking(writer, move |writer| writer.try_again(clock.now())).await;
                     continue;
                 }
             };
@@ -283,26 +289,26 @@ impl WriterTask {
             {
                 batch.push(next);
             }
-            desk = blocking(desk, move |desk| desk.carry_out(batch)).await;
+            writer = blocking(writer, move |writer| writer.execute(batch)).await;
         }
-        blocking(desk, JournalWriter::finish).await;
+        blocking(writer, JournalWriter::finish).await;
     }
 }
 
-/// Lets the desk work on a thread that may block.
+/// Runs `work` on a thread that may block.
 async fn blocking(
-    desk: JournalWriter,
+    writer: JournalWriter,
     work: impl FnOnce(&mut JournalWriter) + Send + 'static,
 ) -> JournalWriter {
-    let worked = tokio::task::spawn_blocking(move || {
-        let mut desk = desk;
-        work(&mut desk);
-        desk
+    let joined = tokio::task::spawn_blocking(move || {
+        let mut writer = writer;
+        work(&mut writer);
+        writer
     });
-    match worked.await {
-        Ok(desk) => desk,
+    match joined.await {
+        Ok(writer) => writer,
         Err(error) => match error.try_into_panic() {
-            // The supervisor ends the controller with what it says.
+            // The supervisor ends the controller with the message of the panic.
             Ok(payload) => std::panic::resume_unwind(payload),
             Err(_) => std::future::pending().await,
         },
@@ -317,11 +323,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_disk_that_hangs_holds_acts_back_and_nobody_else() {
+    async fn hanging_disk_delays_actions_and_no_other_task() {
         let dir = tempfile::tempdir().unwrap();
         let clock = Clock::virtual_from(Timestamp(1_000));
         let path = dir.path().join("journal.jsonl");
-        // The writer never runs: as if its first write did not return.
+        // The writer never runs, as if its first write did not return.
         let (journal, writer, ..) = open(&path, "RUN", clock, LIMIT);
         let id = ContainerId::new("c").unwrap();
         let step = Step {
@@ -330,9 +336,9 @@ mod tests {
             cause: Cause::Missing,
         };
         let held = tokio::time::timeout(Duration::from_secs(60), journal.intend(&step)).await;
-        assert!(held.is_err(), "an act waits for its intent");
-        // Whoever only tells something is never held up, and what is too much is counted.
-        for _ in 0..WAITING + 100 {
+        assert!(held.is_err(), "an action waits for its intent");
+        // Events are never delayed; those beyond the capacity are counted.
+        for _ in 0..CAPACITY + 100 {
             journal.record_event(Event::Stop);
         }
         assert_eq!(journal.dropped(), 101);

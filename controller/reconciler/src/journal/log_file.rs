@@ -1,4 +1,4 @@
-//! The journal's file: appended to, synced, cut where it is torn, rotated.
+//! Journal file: append, sync, truncation of a torn tail, and rotation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -12,58 +12,58 @@ use argus_core::time::Timestamp;
 
 use super::checksum;
 
-/// Older files beside the one that is written.
-const KEPT: usize = 4;
-/// What is kept of a torn tail.
-const TORN: usize = 64 * 1024;
-/// A file that is larger than any that we wrote is not read into memory.
-const LARGEST: u64 = 256 * 1024 * 1024;
+/// Number of rotated files that are retained.
+const RETAINED: usize = 4;
+/// Maximum size of a saved torn tail, in bytes.
+const MAX_TORN: usize = 64 * 1024;
+/// Maximum size of a file that is read into memory, in bytes. The controller never writes a larger one.
+const MAX_SIZE: u64 = 256 * 1024 * 1024;
 
-/// What a journal tells of the runs before.
+/// Summary of a journal at start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalContents {
     /// Intents without a result, by number.
     pub open: BTreeMap<u64, OpenIntent>,
-    /// Containers that were stopped, or were to be, and not started since: their end is nobody's failure.
+    /// Containers that were stopped, or were about to be, and not started since. Their exit is not a failure.
     pub stopped: BTreeSet<ContainerId>,
-    /// The number of the next record.
+    /// Number of the next record.
     pub next: u64,
-    /// The run that wrote last, and when.
+    /// Run that wrote the last record, and its time.
     pub last: Option<(String, String)>,
-    /// The last identity that a controller on this directory had.
+    /// Last identity of the controller on this directory.
     pub controller: Option<String>,
-    /// Whole records that were understood.
+    /// Number of valid records that this version knows.
     pub records: u64,
-    /// Lines in the middle that are not as they were written.
+    /// Number of lines in the middle with a wrong checksum.
     pub damaged: u64,
-    /// Lines that a newer version wrote.
+    /// Number of lines of a newer version.
     pub newer: u64,
-    /// Bytes that were cut off the end.
+    /// Number of bytes that were cut off the end.
     pub torn: u64,
 }
 
-/// An intent without a result.
+/// Intent without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenIntent {
-    /// The line as it was written.
+    /// Line in the file, without its end.
     pub line: String,
-    /// When.
+    /// Time of the intent (RFC 3339).
     pub at: String,
-    /// What was to be done.
+    /// Planned action.
     pub intent: Intent,
 }
 
-/// The file that is written.
+/// Journal file that is open for appends.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
     file: Option<File>,
-    /// Up to here lines are whole.
+    /// Length of the valid content, in bytes.
     good: u64,
 }
 
 impl LogFile {
-    /// A file that nothing is known of yet; it is opened or made by the first append.
+    /// Creates an unread file. The first append opens or creates it.
     pub fn at(path: PathBuf) -> Self {
         Self {
             path,
@@ -72,99 +72,104 @@ impl LogFile {
         }
     }
 
-    /// Reads what is there, and cuts a torn tail off.
+    /// Reads the file and cuts off a torn tail.
     ///
     /// # Errors
-    /// The file cannot be read; nothing was changed.
+    /// The file cannot be read; it is unchanged.
     pub fn read(&mut self) -> io::Result<JournalContents> {
-        let unfinished = beside(&self.path, "new");
+        let unfinished = sibling(&self.path, "new");
         if !self.path.exists() && unfinished.exists() {
             fs::rename(&unfinished, &self.path)?;
         }
         let bytes = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
-            Ok(meta) if meta.len() > LARGEST => {
-                return Err(io::Error::other("it is larger than any journal"));
+            Ok(meta) if meta.len() > MAX_SIZE => {
+                return Err(io::Error::other("it is larger than any journal file"));
             }
             Ok(_) => fs::read(&self.path)?,
         };
-        let (past, good) = understood(&bytes);
+        let (contents, good) = parse_all(&bytes);
         self.good = good as u64;
-        if past.torn > 0 {
+        if contents.torn > 0 {
             let tail = &bytes[good..];
-            let kept = &tail[..tail.len().min(TORN)];
-            // For whoever wants to know; the journal does without.
-            drop(crate::state_dir::write_private(&beside(&self.path, "torn"), kept));
+            let saved = &tail[..tail.len().min(MAX_TORN)];
+            // The torn tail is saved for people; the journal does not need it.
+            drop(crate::state_dir::write_private(
+                &sibling(&self.path, "torn"),
+                saved,
+            ));
         }
-        Ok(past)
+        Ok(contents)
     }
 
-    /// Writes whole lines after what is good; `sync`: and waits until they are on disk.
+    /// Appends whole lines after the valid content. With `sync`, it returns once they are on disk.
     ///
     /// # Errors
-    /// Nothing of it counts; the next append begins where this one did.
+    /// The append failed as a whole; the next append starts at the same offset.
     pub fn append(&mut self, lines: &[u8], sync: bool) -> io::Result<()> {
         let good = self.good;
         let file = self.opened()?;
-        let written = file
+        let result = file
             .write_all_at(lines, good)
             .and_then(|()| if sync { file.sync_data() } else { Ok(()) });
-        match written {
+        match result {
             Ok(()) => {
                 self.good += lines.len() as u64;
                 Ok(())
             }
             Err(error) => {
-                // After a failed sync nobody knows what is on disk: the file is opened again and cut.
+                // After a failed sync the content on disk is unknown: the next append opens the file again and cuts
+                // it.
                 self.file = None;
                 Err(error)
             }
         }
     }
 
-    /// The file is still the one at its path.
+    /// Reports whether the open file is still the one at its path.
     pub fn is_at_its_path(&self) -> bool {
         let Some(file) = &self.file else {
             return self.good == 0 || fs::metadata(&self.path).is_ok_and(|there| there.len() >= self.good);
         };
         match (file.metadata(), fs::symlink_metadata(&self.path)) {
-            (Ok(mine), Ok(there)) => (mine.dev(), mine.ino()) == (there.dev(), there.ino()),
+            (Ok(own), Ok(there)) => (own.dev(), own.ino()) == (there.dev(), there.ino()),
             _ => false,
         }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until all of it is on disk.
+    /// Waits until all lines are on disk.
     pub fn sync(&mut self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), File::sync_data)
     }
 
-    /// How long it is.
+    /// Length of the valid content, in bytes.
     pub fn len(&self) -> u64 {
         self.good
     }
 
-    /// Nothing is in it.
+    /// Reports whether the file has no valid content.
     pub fn is_empty(&self) -> bool {
         self.good == 0
     }
 
-    /// Begins a new file with these lines; the one before is kept, and the oldest goes.
+    /// Starts a new file with these lines. The current file becomes the first rotated one, and the oldest one is
+    /// removed.
     ///
     /// # Errors
-    /// The file that is written stays.
+    /// The rotation failed; the current file stays.
     pub fn rotate(&mut self, lines: &[u8]) -> io::Result<()> {
-        let new = beside(&self.path, "new");
+        let new = sibling(&self.path, "new");
         let mut file = options().truncate(true).create(true).open(&new)?;
         file.write_all(lines)?;
         file.sync_data()?;
         if self.path.is_file() {
-            for number in (1..KEPT).rev() {
+            for number in (1..RETAINED).rev() {
                 drop(fs::rename(
                     numbered(&self.path, number),
                     numbered(&self.path, number + 1),
@@ -172,7 +177,7 @@ impl LogFile {
             }
             let first = numbered(&self.path, 1);
             drop(fs::remove_file(&first));
-            // Linked and not renamed: at no time there is no journal.
+            // A link and not a rename: at every moment a journal exists.
             fs::hard_link(&self.path, &first)?;
         }
         fs::rename(&new, &self.path)?;
@@ -201,55 +206,55 @@ fn options() -> OpenOptions {
     options
 }
 
-fn beside(path: &Path, ending: &str) -> PathBuf {
+fn sibling(path: &Path, ending: &str) -> PathBuf {
     path.with_extension(ending)
 }
 
-/// The older file of this number; 1 is the youngest of them.
+/// Path of the rotated file with this number; 1 is the newest.
 pub(crate) fn numbered(path: &Path, number: usize) -> PathBuf {
     path.with_extension(format!("{number}.jsonl"))
 }
 
-/// Records of the journal at this path that come after one number and before another, oldest first, `most` at most; what
-/// cannot be read is not there.
+/// Returns records of the journal at `path` with numbers between `after` and `before` (exclusive), oldest first, at
+/// most `most`. Unreadable files are skipped.
 pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<Record> {
-    let older = (1..=KEPT).map(|number| numbered(path, number));
-    // The youngest is opened first: a rotation meanwhile then hides none.
+    let older = (1..=RETAINED).map(|number| numbered(path, number));
+    // The newest file is opened first, so that a concurrent rotation hides no file.
     let files = [path.to_path_buf()].into_iter().chain(older);
     let files: Vec<File> = files.filter_map(|file| File::open(file).ok()).collect();
     let mut last = after;
-    let mut found = Vec::new();
+    let mut records = Vec::new();
     for mut file in files.into_iter().rev() {
         let mut bytes = Vec::new();
         if file.read_to_end(&mut bytes).is_err() {
             continue;
         }
         for line in bytes.split(|byte| *byte == b'\n') {
-            // Most lines are told by their number, and need no closer look.
+            // The number at the start of a line is enough to skip most lines.
             let of_interest = number(line).is_some_and(|seq| seq > last && seq < before);
-            let Some(record) = of_interest.then(|| whole(line)).flatten() else {
+            let Some(record) = of_interest.then(|| parse_line(line)).flatten() else {
                 continue;
             };
-            // Open intents come along into a new file, and have been told.
+            // Open intents are copied at a rotation, so their numbers may repeat.
             if record.seq <= last || record.seq >= before {
                 continue;
             }
-            if found.len() == most {
-                return found;
+            if records.len() == most {
+                return records;
             }
             last = record.seq;
-            found.push(record);
+            records.push(record);
         }
     }
-    found
+    records
 }
 
-/// What a line says that is whole and of our time.
-pub(super) fn whole(line: &[u8]) -> Option<Record> {
+/// Parses a line with a valid checksum and a known format.
+pub(super) fn parse_line(line: &[u8]) -> Option<Record> {
     checksum::is_sound(line).then(|| serde_json::from_slice(line).ok())?
 }
 
-/// The number that a line begins with.
+/// Parses the record number at the start of a line.
 fn number(line: &[u8]) -> Option<u64> {
     let head = line.get(..line.len().min(64))?;
     let head = std::str::from_utf8(head).ok()?;
@@ -257,43 +262,43 @@ fn number(line: &[u8]) -> Option<u64> {
     rest.split(',').next()?.parse().ok()
 }
 
-/// What the lines say, and up to which byte they are to be kept.
-fn understood(bytes: &[u8]) -> (JournalContents, usize) {
-    let mut past = JournalContents::default();
+/// Parses all lines. Returns their summary and the length of the valid content.
+fn parse_all(bytes: &[u8]) -> (JournalContents, usize) {
+    let mut contents = JournalContents::default();
     let mut good = 0;
     let mut at = 0;
     let mut damaged = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         at += line.len();
-        let Some(whole) = line.strip_suffix(b"\n") else {
+        let Some(parse_line) = line.strip_suffix(b"\n") else {
             break;
         };
-        if !checksum::is_sound(whole) {
+        if !checksum::is_sound(parse_line) {
             damaged += 1;
             continue;
         }
-        // What is damaged before a whole line is in the middle, and stays where it is.
-        past.damaged += std::mem::take(&mut damaged);
+        // Damaged lines before a valid line are in the middle, and stay in the file.
+        contents.damaged += std::mem::take(&mut damaged);
         good = at;
-        match serde_json::from_slice::<Record>(whole) {
+        match serde_json::from_slice::<Record>(parse_line) {
             Ok(record) if record.v <= JOURNAL_VERSION => {
-                past.records += 1;
-                past.take(record, whole);
+                contents.records += 1;
+                contents.fold(record, parse_line);
             }
-            Ok(_) | Err(_) => past.newer += 1,
+            Ok(_) | Err(_) => contents.newer += 1,
         }
     }
-    past.torn = (bytes.len() - good) as u64;
-    (past, good)
+    contents.torn = (bytes.len() - good) as u64;
+    (contents, good)
 }
 
 impl JournalContents {
-    fn take(&mut self, record: Record, line: &[u8]) {
+    fn fold(&mut self, record: Record, line: &[u8]) {
         self.next = self.next.max(record.seq + 1);
         self.last = Some((record.run, record.at.clone()));
         match record.entry {
             Entry::Intent(intent) => {
-                self.stop_or_start(&intent.action);
+                self.track_stop(&intent.action);
                 let open = OpenIntent {
                     line: String::from_utf8_lossy(line).into_owned(),
                     at: record.at,
@@ -309,11 +314,15 @@ impl JournalContents {
         }
     }
 
-    fn stop_or_start(&mut self, act: &ActionRecord) {
-        let Some(id) = act.id.as_ref().and_then(|id| ContainerId::new(id.clone()).ok()) else {
+    fn track_stop(&mut self, action: &ActionRecord) {
+        let Some(id) = action
+            .id
+            .as_ref()
+            .and_then(|id| ContainerId::new(id.clone()).ok())
+        else {
             return;
         };
-        match act.verb.as_str() {
+        match action.verb.as_str() {
             "stop-container" | "remove-container" => {
                 self.stopped.insert(id);
             }
@@ -324,14 +333,14 @@ impl JournalContents {
         }
     }
 
-    /// Nobody wrote here before.
+    /// Reports whether the journal is new.
     pub fn is_fresh(&self) -> bool {
         self.records == 0 && self.damaged == 0 && self.newer == 0 && self.torn == 0
     }
 }
 
 impl OpenIntent {
-    /// When it was written.
+    /// Time of the intent.
     pub fn time(&self) -> Timestamp {
         Timestamp::parse(&self.at).unwrap_or_default()
     }

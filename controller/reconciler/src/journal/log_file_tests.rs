@@ -1,4 +1,5 @@
-//! Torn, damaged, rotated: what a journal tells is never more than what was written, and an open intent is never lost.
+//! Tests of torn, damaged and rotated files: a journal never reports more than was written, and never loses an open
+//! intent.
 
 use argus_core::journal::Outcome;
 
@@ -39,21 +40,21 @@ fn result(seq: u64, of: u64) -> String {
     record(seq, entry)
 }
 
-fn open_in(bytes: &[u8]) -> (Vec<u64>, JournalContents) {
+fn read_and_append(bytes: &[u8]) -> (Vec<u64>, JournalContents) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
     fs::write(&path, bytes).unwrap();
-    let mut segment = LogFile::at(path.clone());
-    let past = segment.read().unwrap();
-    // What comes next stands on a line of its own, and the same is read again.
-    segment.append(intent(9_000).as_bytes(), true).unwrap();
+    let mut log_file = LogFile::at(path.clone());
+    let contents = log_file.read().unwrap();
+    // The next record starts on its own line, and a second read gives the same result.
+    log_file.append(intent(9_000).as_bytes(), true).unwrap();
     let again = LogFile::at(path).read().unwrap();
     assert_eq!(again.torn, 0);
     assert!(again.open.contains_key(&9_000));
     let mut open: Vec<u64> = again.open.keys().copied().collect();
     open.pop();
-    assert_eq!(open, past.open.keys().copied().collect::<Vec<_>>());
-    (open, past)
+    assert_eq!(open, contents.open.keys().copied().collect::<Vec<_>>());
+    (open, contents)
 }
 
 fn good() -> String {
@@ -61,39 +62,42 @@ fn good() -> String {
 }
 
 #[test]
-fn what_has_no_result_is_open() {
-    let (open, past) = open_in(good().as_bytes());
+fn intent_without_a_result_is_open() {
+    let (open, contents) = read_and_append(good().as_bytes());
     assert_eq!(open, [2]);
-    assert_eq!((past.next, past.records, past.torn, past.damaged), (6, 5, 0, 0));
-    assert!(open_in(b"").1.is_fresh());
+    assert_eq!(
+        (contents.next, contents.records, contents.torn, contents.damaged),
+        (6, 5, 0, 0)
+    );
+    assert!(read_and_append(b"").1.is_fresh());
 }
 
 #[test]
-fn a_torn_tail_is_cut_at_every_byte() {
+fn torn_tail_is_cut_at_every_byte() {
     let good = good();
     let mut ends = vec![0];
     ends.extend(good.match_indices('\n').map(|(at, _)| at + 1));
     for cut in 0..=good.len() {
-        let (open, past) = open_in(&good.as_bytes()[..cut]);
+        let (open, contents) = read_and_append(&good.as_bytes()[..cut]);
         let whole = ends.iter().filter(|end| **end <= cut).count() - 1;
-        assert_eq!(past.records, whole as u64, "cut at {cut}");
+        assert_eq!(contents.records, whole as u64, "cut at {cut}");
         let expected: &[u64] = [&[][..], &[1], &[1, 2], &[2], &[2, 4], &[2]][whole];
         assert_eq!(open, expected, "cut at {cut}");
-        assert_eq!(past.torn, (cut - ends[whole]) as u64, "cut at {cut}");
+        assert_eq!(contents.torn, (cut - ends[whole]) as u64, "cut at {cut}");
     }
 }
 
 #[test]
-fn a_damaged_line_in_the_middle_is_skipped_and_counted() {
+fn damaged_line_in_the_middle_is_skipped_and_counted() {
     let good = good();
     let last = good.trim_end().rfind('\n').unwrap();
     for at in (0..last).step_by(7) {
         let mut bytes = good.clone().into_bytes();
         bytes[at] ^= 0x01;
-        let (open, past) = open_in(&bytes);
-        assert!(past.damaged >= 1, "byte {at}");
-        assert!(past.records + past.damaged <= 5, "byte {at}");
-        // An intent may be lost with its line, or its result; never is one made up.
+        let (open, contents) = read_and_append(&bytes);
+        assert!(contents.damaged >= 1, "byte {at}");
+        assert!(contents.records + contents.damaged <= 5, "byte {at}");
+        // Damage may lose an intent or its result, and never invents one.
         assert!(
             open.iter().all(|seq| [1, 2, 4].contains(seq)),
             "byte {at}: {open:?}"
@@ -102,19 +106,19 @@ fn a_damaged_line_in_the_middle_is_skipped_and_counted() {
 }
 
 #[test]
-fn a_newer_line_is_left_alone_and_counted() {
+fn line_of_a_newer_version_is_kept_and_counted() {
     let newer = with_checksum(r#"{"v":2,"seq":77,"at":"x","run":"y","kind":"poem"}"#) + "\n";
-    let (open, past) = open_in((good() + &newer).as_bytes());
-    assert_eq!((open, past.newer, past.torn), (vec![2], 1, 0));
+    let (open, contents) = read_and_append((good() + &newer).as_bytes());
+    assert_eq!((open, contents.newer, contents.torn), (vec![2], 1, 0));
 }
 
 #[test]
-fn a_rotated_journal_keeps_the_ones_before_and_nobody_else() {
+fn rotation_retains_four_older_files() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
-    let mut segment = LogFile::at(path.clone());
+    let mut log_file = LogFile::at(path.clone());
     for round in 0..7 {
-        segment.rotate(intent(round).as_bytes()).unwrap();
+        log_file.rotate(intent(round).as_bytes()).unwrap();
     }
     let mut names: Vec<_> = fs::read_dir(dir.path())
         .unwrap()
@@ -133,13 +137,13 @@ fn a_rotated_journal_keeps_the_ones_before_and_nobody_else() {
         fs::read_to_string(dir.path().join("journal.4.jsonl")).unwrap(),
         intent(2)
     );
-    // A rotation that was cut short before its end.
+    // A rotation that was interrupted before its last rename.
     fs::rename(&path, dir.path().join("journal.new")).unwrap();
     assert_eq!(LogFile::at(path).read().unwrap().open.len(), 1);
 }
 
 #[test]
-fn what_was_to_be_stopped_and_was_not_started_since_is_known() {
+fn stopped_containers_are_known_until_their_next_start() {
     let of = |seq: u64, verb: &str, id: &str| {
         let text = intent(seq);
         let mut read: Record = serde_json::from_str(text.trim_end()).unwrap();
@@ -162,7 +166,7 @@ fn what_was_to_be_stopped_and_was_not_started_since_is_known() {
         of(6, "remove-container", "c"),
         of(7, "collect-evidence", "d"),
     ];
-    let (_, past) = open_in(lines.concat().as_bytes());
-    let stopped: Vec<_> = past.stopped.iter().map(ToString::to_string).collect();
+    let (_, contents) = read_and_append(lines.concat().as_bytes());
+    let stopped: Vec<_> = contents.stopped.iter().map(ToString::to_string).collect();
     assert_eq!(stopped, ["a", "c"]);
 }

@@ -1,4 +1,5 @@
-//! What lies in the state directory and is of no use is put beside its place, where a person can look at it.
+//! Quarantine: unusable files of the state directory are renamed to `NAME.corrupt-TIME`, where a person can inspect
+//! them.
 
 use std::fs;
 use std::io;
@@ -6,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use argus_core::time::Timestamp;
 
-/// So many of a file are kept.
-const MOST: usize = 3;
+/// Number of quarantined copies that are retained per file.
+const RETAINED: usize = 3;
 
-/// Something of the state directory that could not be used.
+/// Unusable part of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Where it was.
+    /// Original path.
     pub path: PathBuf,
-    /// Why it is of no use.
+    /// Reason why it is unusable.
     pub why: String,
-    /// Where it is now; `None`: it could not be moved.
+    /// New path; `None` if it could not be moved.
     pub to: Option<PathBuf>,
 }
 
-/// Moves something out of the way. Never fails: what cannot be moved says so.
+/// Moves a file out of the way. It never fails: the result reports a file that cannot be moved.
 pub fn set(path: &Path, why: &str, now: Timestamp) -> Quarantined {
     let stamp: String = now
         .to_string()
@@ -33,41 +34,41 @@ pub fn set(path: &Path, why: &str, now: Timestamp) -> Quarantined {
         .unwrap_or_default();
     let to = path.with_file_name(format!("{name}.corrupt-{stamp}"));
     let moved = fs::rename(path, &to);
-    let aside = Quarantined {
+    let quarantined = Quarantined {
         path: path.to_path_buf(),
         why: why.to_owned(),
         to: moved.is_ok().then(|| to.clone()),
     };
     match moved {
         Ok(()) => {
-            tracing::error!(path = %path.display(), to = %to.display(), why, "kept state is of no use and is put aside");
+            tracing::error!(path = %path.display(), to = %to.display(), why, "state file is unusable and was quarantined");
             if let Some(folder) = path.parent() {
                 prune(folder, &format!("{name}.corrupt-"));
             }
         }
         Err(error) => {
-            tracing::error!(path = %path.display(), why, %error, "kept state is of no use and cannot be put aside");
+            tracing::error!(path = %path.display(), why, %error, "state file is unusable and cannot be quarantined");
         }
     }
-    aside
+    quarantined
 }
 
-/// What is neither a file nor absent is in the way: reading it may never end.
+/// Quarantines a path that exists and is not a regular file. A read of it may never end.
 pub fn unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
     let what = match fs::metadata(path) {
         Ok(meta) if meta.is_file() => return None,
         Ok(_) => "it is not a file".to_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Nothing, or a link to nothing.
+            // The path does not exist, or is a link to a missing target.
             fs::symlink_metadata(path).ok()?;
-            "it is a link that leads nowhere".to_owned()
+            "it is a link to a missing target".to_owned()
         }
         Err(error) => error.to_string(),
     };
     Some(set(path, &what, now))
 }
 
-/// What is neither a folder nor absent is in the way.
+/// Quarantines a path that exists and is not a folder.
 pub fn unless_folder(path: &Path, now: Timestamp) -> Option<Quarantined> {
     if fs::metadata(path).is_ok_and(|meta| meta.is_dir()) || fs::symlink_metadata(path).is_err() {
         return None;
@@ -82,9 +83,9 @@ fn prune(folder: &Path, prefix: &str) {
         .map(|entry| entry.path())
         .collect();
     old.sort();
-    let surplus = old.len().saturating_sub(MOST);
+    let surplus = old.len().saturating_sub(RETAINED);
     for path in &old[..surplus] {
-        // A folder is somebody's, and is left.
+        // A folder may belong to a person, so it stays.
         drop(fs::remove_file(path));
     }
 }
@@ -94,14 +95,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_three_are_kept_and_nothing_else_is_touched() {
+    fn newest_three_copies_are_retained_and_other_files_stay() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
         fs::write(dir.path().join("state.json.mine"), "").unwrap();
         for number in 0..6 {
             fs::write(&path, number.to_string()).unwrap();
-            let aside = set(&path, "it is no JSON", Timestamp(1_000_000 + number * 1_000));
-            assert_eq!(fs::read_to_string(aside.to.unwrap()).unwrap(), number.to_string());
+            let quarantined = set(
+                &path,
+                "it is not valid JSON",
+                Timestamp(1_000_000 + number * 1_000),
+            );
+            assert_eq!(
+                fs::read_to_string(quarantined.to.unwrap()).unwrap(),
+                number.to_string()
+            );
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
         assert!(!path.exists() && dir.path().join("state.json.mine").exists());
@@ -109,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_as_a_file_is_out_of_the_way() {
+    fn path_that_is_not_a_file_is_quarantined() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
         assert_eq!(unless_file(&path, Timestamp(1)), None, "nothing is there");
@@ -118,9 +126,9 @@ mod tests {
         fs::remove_file(&path).unwrap();
         for (second, target) in ["/nowhere", "/dev/zero", "state.json"].into_iter().enumerate() {
             std::os::unix::fs::symlink(target, &path).unwrap();
-            let aside = unless_file(&path, Timestamp(1_000 * i64::try_from(second).unwrap())).unwrap();
+            let quarantined = unless_file(&path, Timestamp(1_000 * i64::try_from(second).unwrap())).unwrap();
             assert!(
-                aside.to.is_some() && fs::symlink_metadata(&path).is_err(),
+                quarantined.to.is_some() && fs::symlink_metadata(&path).is_err(),
                 "{target}"
             );
         }

@@ -1,4 +1,5 @@
-//! What the reconciler tells the journal, and what the journal means for the mode.
+//! Event recorder of the reconciler: it writes events to the journal, and derives problems and restrictions from
+//! the journal's state.
 
 use std::path::PathBuf;
 
@@ -14,14 +15,14 @@ use super::recovery::Recovery;
 use crate::handle::Command;
 use crate::snapshot::{ControllerProblems, Snapshot};
 
-/// Incidents that are kept.
+/// Number of incident files that are retained.
 const INCIDENTS: usize = 50;
 
-/// The journal as the reconciler has it.
+/// The reconciler's view of the journal.
 #[derive(Debug)]
 pub(crate) struct EventRecorder {
     journal: Journal,
-    /// Dropped with the reconciler, which is the last that has something to say.
+    /// Closes the journal when the reconciler ends, after its last event.
     _closer: DropGuard,
     recovery: Option<Recovery>,
     incidents: PathBuf,
@@ -29,7 +30,7 @@ pub(crate) struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// What is to be recovered from is recovered from with the first complete look.
+    /// Creates a recorder. A needed recovery runs after the first complete list.
     pub(crate) fn new(journal: Journal, closer: DropGuard, recovery: Recovery, incidents: PathBuf) -> Self {
         let needed = recovery.reason().is_some();
         Self {
@@ -41,14 +42,14 @@ impl EventRecorder {
         }
     }
 
-    /// A turn was made.
+    /// Counts a reconcile pass in the metrics.
     pub(crate) fn record_pass(&self, why: &str, seconds: f64) {
         let tally = self.journal.tally();
         tally.turns.with_label_values(&[why]).inc();
         tally.turn_seconds.observe(seconds);
     }
 
-    /// How it stands with the journal and what the last run left.
+    /// Current problems of the journal and of the recovery.
     pub(crate) fn problems(&self) -> ControllerProblems {
         let JournalHealth {
             unwritable,
@@ -63,59 +64,66 @@ impl EventRecorder {
         }
     }
 
-    /// What must not be done as things stand.
+    /// Restrictions in effect: the reason for mode `Safe`, and the environments of unknown origin. The origin of an
+    /// observed environment is unknown while an incomplete spec registry does not contain it.
     pub(crate) fn restrictions(&self, snapshot: &RecoveryInputs<'_>) -> Restrictions {
         let safe = self.journal.health().borrow().safe.clone();
-        let doubted = if snapshot.specs.is_incomplete() {
-            let known = |env: &&EnvName| !snapshot.specs.environments.contains_key(*env);
-            let seen = snapshot.store.environments().keys();
-            seen.filter(known).cloned().collect()
+        let unknown = if snapshot.specs.is_incomplete() {
+            let is_unknown = |env: &&EnvName| !snapshot.specs.environments.contains_key(*env);
+            let inputs = snapshot.store.environments().keys();
+            inputs.filter(is_unknown).cloned().collect()
         } else {
             std::collections::BTreeSet::new()
         };
         Restrictions {
             safe,
-            incomplete: doubted,
+            incomplete: unknown,
         }
     }
 
-    /// Settles what the last run left, as soon as everything was looked at and the journal takes it.
-    pub(crate) fn recover(&mut self, seen: &RecoveryInputs<'_>) {
-        let ready = seen.specs.scanned && seen.store.synced();
+    /// Resolves the open intents of the last run, once the specs are scanned, the store is synced and the journal
+    /// is writable.
+    pub(crate) fn recover(&mut self, inputs: &RecoveryInputs<'_>) {
+        let ready = inputs.specs.scanned && inputs.store.synced();
         if !ready || self.journal.health().borrow().safe.is_some() {
             return;
         }
         let Some(recovery) = self.recovery.take() else {
             return;
         };
-        let (incident, notes) =
-            recovery.conclude(seen.store, seen.desired, seen.memory, seen.identity, seen.now);
-        for note in notes {
-            self.journal.record_event(note);
+        let (incident, events) = recovery.conclude(
+            inputs.store,
+            inputs.desired,
+            inputs.state,
+            inputs.identity,
+            inputs.now,
+        );
+        for event in events {
+            self.journal.record_event(event);
         }
         tracing::warn!(
             incident = incident.id,
             open = incident.open_intents.len(),
             adopted = incident.adopted.len(),
             why = recovery.reason(),
-            "the last run is settled"
+            "recovery of the last run is complete"
         );
         let path = self.incidents.join(format!("{}.json", incident.id));
-        // Our own types have text keys and no foreign serializers: they can always be written.
+        // These types have string keys and derived serializers: serialization cannot fail.
         let text = serde_json::to_string_pretty(&incident).unwrap_or_default() + "\n";
         self.journal.keep(path, text, INCIDENTS);
     }
 
-    /// A command was taken in, or refused.
-    pub(crate) fn record_command(&self, command: &Command, taken: bool) {
+    /// Records that a command was accepted or refused.
+    pub(crate) fn record_command(&self, command: &Command, accepted: bool) {
         self.journal.record_event(Event::Command {
             environment: command.environment().cloned(),
             verb: command.verb().to_owned(),
-            accepted: taken,
+            accepted,
         });
     }
 
-    /// Says when the mode changed.
+    /// Records a change of the mode.
     pub(crate) fn mode(&mut self, snapshot: &Snapshot) {
         let (now, why) = (snapshot.mode, snapshot.mode_reason());
         if self.mode == Some(now) {
@@ -130,18 +138,18 @@ impl EventRecorder {
         self.journal.record_event(Event::Mode { from, to, why });
     }
 
-    /// The reconciler has ended.
+    /// Records the end of the reconciler.
     pub(crate) fn stopped(&self) {
         self.journal.record_event(Event::Stop);
     }
 }
 
-/// What a turn looks at.
+/// Inputs of a reconcile pass for the recovery.
 pub(crate) struct RecoveryInputs<'a> {
     pub(crate) specs: &'a crate::specs::SpecRegistry,
     pub(crate) store: &'a argus_core::observed::Store,
     pub(crate) desired: &'a crate::overrides::DesiredState,
-    pub(crate) memory: &'a argus_core::state::PlannerState,
+    pub(crate) state: &'a argus_core::state::PlannerState,
     pub(crate) identity: &'a argus_core::reconcile::ControllerIdentity,
     pub(crate) now: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! What a run that did not end well left: looked through once, told in an incident, and gone on from.
+//! Recovery after a run without a clean stop: it resolves the open intents once, and reports them in an incident.
 
 use argus_core::journal::{Event, IntentResolution, resolve_intent};
 use argus_core::observed::Store;
@@ -12,65 +12,66 @@ use super::quarantine::Quarantined;
 use crate::identity;
 use crate::overrides::DesiredState;
 
-/// More of a kind help nobody.
-const MOST: usize = 1_000;
+/// Maximum number of entries per list of an incident.
+const LIMIT: usize = 1_000;
 
-/// What is to be looked through before the controller goes on.
+/// Input of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// The run before ended with a clean stop; only files were damaged.
+    /// True if the previous run stopped cleanly, and only files were damaged.
     pub clean: bool,
-    /// What the journal tells.
-    pub past: JournalContents,
-    /// What could not be used.
-    pub asides: Vec<Quarantined>,
+    /// Content of the journal.
+    pub contents: JournalContents,
+    /// Quarantined files.
+    pub quarantined: Vec<Quarantined>,
 }
 
 impl Recovery {
-    /// Why there is something to look through, for people; `None`: there is not.
+    /// Reason for the recovery, for people; `None` if none is needed.
     pub fn reason(&self) -> Option<String> {
         if !self.clean {
-            let since = self.past.last.as_ref();
-            let since = since.map_or_else(String::new, |(_, at)| format!(", last heard of at {at}"));
+            let since = self.contents.last.as_ref();
+            let since = since.map_or_else(String::new, |(_, at)| format!(", last record at {at}"));
             Some(format!("the last run did not end with a clean stop{since}"))
-        } else if !self.asides.is_empty() || self.past.damaged > 0 || self.past.torn > 0 {
+        } else if !self.quarantined.is_empty() || self.contents.damaged > 0 || self.contents.torn > 0 {
             Some("parts of the state directory were damaged".to_owned())
         } else {
             None
         }
     }
 
-    /// Settles every open intent by a world that is listed completely: the incident, and notes for the journal.
+    /// Resolves every open intent against a completely listed store. Returns the incident and the events for the
+    /// journal.
     pub(crate) fn conclude(
         &self,
         store: &Store,
-        desires: &DesiredState,
-        memory: &PlannerState,
+        desired: &DesiredState,
+        state: &PlannerState,
         identity: &ControllerIdentity,
         now: Timestamp,
     ) -> (Incident, Vec<Event>) {
-        let mut notes = Vec::new();
+        let mut events = Vec::new();
         let mut open_intents = Vec::new();
-        for (seq, open) in &self.past.open {
-            let (settled, how) = resolve_intent(&open.intent, open.time(), store);
-            notes.push(Event::IntentResolved {
+        for (seq, open) in &self.contents.open {
+            let (resolution, how) = resolve_intent(&open.intent, open.time(), store);
+            events.push(Event::IntentResolved {
                 of: *seq,
-                resolution: settled,
+                resolution,
                 how: how.clone(),
             });
-            if open_intents.len() < MOST {
+            if open_intents.len() < LIMIT {
                 open_intents.push(OpenIntent {
                     seq: *seq,
                     at: open.at.clone(),
                     environment: open.intent.environment.as_ref().map(ToString::to_string),
                     subject: open.intent.subject.to_string(),
                     verb: open.intent.action.verb.clone(),
-                    resolution: word(settled).to_owned(),
+                    resolution: label(resolution).to_owned(),
                     how,
                 });
             }
         }
-        let (died, last_heard) = self.past.last.clone().unzip();
+        let (died, last_record) = self.contents.last.clone().unzip();
         let incident = Incident {
             schema_version: INCIDENT_VERSION,
             id: identity::fresh(now),
@@ -79,38 +80,38 @@ impl Recovery {
             run: identity.run.clone(),
             clean: self.clean,
             died,
-            last_seen: last_heard,
+            last_seen: last_record,
             open_intents,
-            adopted: adopted(store, desires, identity),
-            restarts: restarts(memory),
-            set_aside: self.asides.iter().map(set_aside).collect(),
+            adopted: adopted(store, desired, identity),
+            restarts: restarts(state),
+            set_aside: self.quarantined.iter().map(to_set_aside).collect(),
             journal: JournalSummary {
-                records: self.past.records,
-                damaged: self.past.damaged,
-                newer: self.past.newer,
-                torn: self.past.torn,
+                records: self.contents.records,
+                damaged: self.contents.damaged,
+                newer: self.contents.newer,
+                torn: self.contents.torn,
             },
         };
-        (incident, notes)
+        (incident, events)
     }
 }
 
-fn word(settled: IntentResolution) -> &'static str {
-    match settled {
+fn label(resolution: IntentResolution) -> &'static str {
+    match resolution {
         IntentResolution::Done => "done",
         IntentResolution::NotApplied => "notApplied",
         IntentResolution::Repeat => "repeat",
     }
 }
 
-fn adopted(store: &Store, desires: &DesiredState, identity: &ControllerIdentity) -> Vec<Adopted> {
+fn adopted(store: &Store, desired: &DesiredState, identity: &ControllerIdentity) -> Vec<Adopted> {
     let containers = store
         .containers()
         .filter(|it| it.is_made_by(&identity.controller))
         .filter_map(|it| {
             let owner = it.owner()?;
             let service = owner.service?;
-            let accepted = desires.get(&owner.environment)?;
+            let accepted = desired.get(&owner.environment)?;
             accepted.desired.services.contains_key(&service).then(|| Adopted {
                 environment: owner.environment.to_string(),
                 service: service.to_string(),
@@ -119,23 +120,24 @@ fn adopted(store: &Store, desires: &DesiredState, identity: &ControllerIdentity)
                 state: format!("{:?}", it.state).to_lowercase(),
             })
         });
-    containers.take(MOST).collect()
+    containers.take(LIMIT).collect()
 }
 
-fn restarts(memory: &PlannerState) -> std::collections::BTreeMap<String, u32> {
-    let services = memory.environments.iter().flat_map(|(env, kept)| {
+fn restarts(state: &PlannerState) -> std::collections::BTreeMap<String, u32> {
+    let services = state.environments.iter().flat_map(|(env, history)| {
         let of = move |name: &argus_core::ident::ServiceName| format!("{env}/{name}");
-        kept.services
+        history
+            .services
             .iter()
             .map(move |(name, service)| (of(name), service.restarts))
     });
     services
         .filter(|(_, restarts)| *restarts > 0)
-        .take(MOST)
+        .take(LIMIT)
         .collect()
 }
 
-fn set_aside(aside: &Quarantined) -> SetAside {
+fn to_set_aside(aside: &Quarantined) -> SetAside {
     SetAside {
         path: aside.path.display().to_string(),
         why: aside.why.clone(),

@@ -1,4 +1,4 @@
-//! What a state directory tells at start, whatever became of it.
+//! Start of the controller: reads the state directory, whatever its condition.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
 use crate::{identity, persisted};
 
-/// All that was found.
+/// Content of the state directory.
 #[derive(Debug)]
 pub(crate) struct Startup {
     pub(crate) controller: String,
@@ -30,56 +30,57 @@ pub(crate) struct Startup {
 }
 
 impl Startup {
-    /// Reads everything of a directory whose lock is held. What cannot be used is put aside, and never an error.
+    /// Reads the state of a directory whose lock is held. Unusable files are quarantined and never an error.
     pub(crate) fn read(
         state: &StateDir,
         specs: &Path,
         run: &str,
         clock: Clock,
         limit: u64,
-        mut asides: Vec<Quarantined>,
+        mut quarantined: Vec<Quarantined>,
     ) -> Self {
         let now = clock.now();
-        let (journal, mut writer, past, journals) = handle::open(&state.journal(), run, clock, limit);
-        asides.extend(journals);
-        let (controller, spoilt) =
-            identity::read_or_make(&state.identity(), specs, past.controller.as_deref(), now);
-        asides.extend(spoilt);
-        let marked = marker(state, now, &mut asides);
+        let (journal, mut writer, contents, corrupt_journals) =
+            handle::open(&state.journal(), run, clock, limit);
+        quarantined.extend(corrupt_journals);
+        let (controller, corrupt) =
+            identity::read_or_make(&state.identity(), specs, contents.controller.as_deref(), now);
+        quarantined.extend(corrupt);
+        let had_marker = take_marker(state, now, &mut quarantined);
         let persisted = persisted::read(&state.state_json(), now);
-        asides.extend(persisted.quarantined);
-        let kept = persisted::read(&state.specs_json(), now);
-        asides.extend(kept.quarantined);
-        let ran = !past.is_fresh() || state.controller_json().exists();
-        let stuck: Vec<(PathBuf, String)> = asides
+        quarantined.extend(persisted.quarantined);
+        let specs = persisted::read(&state.specs_json(), now);
+        quarantined.extend(specs.quarantined);
+        let ran = !contents.is_fresh() || state.controller_json().exists();
+        let immovable: Vec<(PathBuf, String)> = quarantined
             .iter()
             .filter(|aside| aside.to.is_none())
             .map(|aside| (aside.path.clone(), aside.why.clone()))
             .collect();
-        writer.blocked_by(stuck);
+        writer.blocked_by(immovable);
         Self {
             controller,
             persisted: persisted.value.unwrap_or_default(),
-            // What was lost may have held something that its file does not say any more.
-            starting_point: kept.value.unwrap_or(StartingPoint {
+            // A lost file may have contained environments that their spec files no longer define.
+            starting_point: specs.value.unwrap_or(StartingPoint {
                 incomplete: true,
                 ..StartingPoint::default()
             }),
             journal,
             writer,
             recovery: Recovery {
-                clean: marked || !ran,
-                past,
-                asides,
+                clean: had_marker || !ran,
+                contents,
+                quarantined,
             },
         }
     }
 }
 
-/// What the tasks begin with.
+/// Inputs of the tasks.
 pub(crate) struct Started {
     pub(crate) persisted: PersistedState,
-    /// Containers that the runs before stopped themselves.
+    /// Containers that earlier runs stopped themselves.
     pub(crate) stopped: BTreeSet<ContainerId>,
     pub(crate) starting_point: StartingPoint,
     pub(crate) journal: Journal,
@@ -87,7 +88,7 @@ pub(crate) struct Started {
 }
 
 impl Startup {
-    /// Starts the one who writes the journal, with the note that the controller starts.
+    /// Starts the journal writer, and records the start of the controller.
     pub(crate) fn begin(self, supervisor: &Supervisor, run: &str, incidents: PathBuf) -> Started {
         let clean = self.recovery.clean;
         tracing::info!(controller = self.controller, run, clean, "controller starts");
@@ -100,7 +101,7 @@ impl Startup {
         supervisor.spawn_once("journal", Importance::Critical, self.writer.run());
         Started {
             persisted: self.persisted,
-            stopped: self.recovery.past.stopped.clone(),
+            stopped: self.recovery.contents.stopped.clone(),
             starting_point: self.starting_point,
             recorder: EventRecorder::new(self.journal.clone(), closer, self.recovery, incidents),
             journal: self.journal,
@@ -108,10 +109,10 @@ impl Startup {
     }
 }
 
-/// Takes the marker of a clean stop; whether it was there.
-fn marker(state: &StateDir, now: Timestamp, asides: &mut Vec<Quarantined>) -> bool {
+/// Removes the marker of a clean stop. Returns whether it existed.
+fn take_marker(state: &StateDir, now: Timestamp, quarantined: &mut Vec<Quarantined>) -> bool {
     state.take_clean_shutdown().unwrap_or_else(|error| {
-        asides.push(quarantine::set(&state.clean_shutdown(), &error.to_string(), now));
+        quarantined.push(quarantine::set(&state.clean_shutdown(), &error.to_string(), now));
         false
     })
 }

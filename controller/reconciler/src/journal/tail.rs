@@ -1,4 +1,5 @@
-//! The journal's files read along from outside: by those who are not the controller, while it writes, rotates, dies, or is away.
+//! Journal reader for other processes: it follows the files while the controller writes, rotates, dies or is
+//! absent.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,13 +10,13 @@ use argus_core::journal::Record;
 
 use super::log_file;
 
-/// A reader that knows how far it is.
+/// Reader with a position.
 #[derive(Debug)]
 pub struct Tail {
     path: PathBuf,
-    /// The last record that was given out.
+    /// Number of the last record that was returned.
     last: u64,
-    /// The file that is read along, and how many bytes of it are behind us.
+    /// File that is followed, and the number of bytes already read.
     file: Option<Position>,
 }
 
@@ -26,7 +27,7 @@ struct Position {
 }
 
 impl Tail {
-    /// A reader of the journal at this path that has read nothing.
+    /// Creates a reader at the start of the journal at `path`.
     pub fn of(path: PathBuf) -> Self {
         Self {
             path,
@@ -35,26 +36,27 @@ impl Tail {
         }
     }
 
-    /// The records that came since the last call, each once, oldest first; the first call gives all that are kept.
+    /// Returns the records since the last call, each once, oldest first. The first call returns all stored records.
     ///
     /// # Errors
-    /// The journal is there and cannot be read.
+    /// The journal exists and cannot be read.
     pub fn more(&mut self) -> io::Result<Vec<Record>> {
         loop {
             let Some(now) = identity(&self.path)? else {
                 return Ok(Vec::new());
             };
             match self.file {
-                Some(place) if place.file == now => return self.rest(place),
-                Some(place) if identity(&log_file::numbered(&self.path, 1))? != Some(place.file) => {
-                    // It is not the next one after ours: the numbers of a journal that was lost mean nothing in this one.
+                Some(position) if position.file == now => return self.read_appended(position),
+                Some(position) if identity(&log_file::numbered(&self.path, 1))? != Some(position.file) => {
+                    // The file is not the successor of the followed one: the numbers of a lost journal do not apply
+                    // to it.
                     self.last = 0;
                 }
                 Some(_) | None => {}
             }
             let records = log_file::between(&self.path, self.last, u64::MAX, usize::MAX);
             if identity(&self.path)? != Some(now) {
-                // It was rotated while it was read, and some of it may have been in neither of the two.
+                // The file was rotated during the read, and some records may have been in neither of the two.
                 continue;
             }
             self.file = Some(Position { file: now, read: 0 });
@@ -63,36 +65,36 @@ impl Tail {
         }
     }
 
-    /// What was written to the file since.
-    fn rest(&mut self, mut place: Position) -> io::Result<Vec<Record>> {
+    /// Returns the records that were appended to the followed file.
+    fn read_appended(&mut self, mut position: Position) -> io::Result<Vec<Record>> {
         let mut file = File::open(&self.path)?;
         let meta = file.metadata()?;
-        if (meta.dev(), meta.ino()) != place.file || meta.len() == place.read {
-            // Nothing is new, or all of it is another file: then the next call finds it so.
+        if (meta.dev(), meta.ino()) != position.file || meta.len() == position.read {
+            // Either nothing is new, or another file took its place, which the next call detects.
             return Ok(Vec::new());
         }
-        if meta.len() < place.read {
-            // A torn tail was cut off; what is known is told by its number.
-            place.read = 0;
+        if meta.len() < position.read {
+            // A torn tail was cut off. Known records are skipped by their number.
+            position.read = 0;
         }
-        file.seek(SeekFrom::Start(place.read))?;
+        file.seek(SeekFrom::Start(position.read))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let whole = bytes
+        let complete = bytes
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |at| at + 1);
-        place.read += whole as u64;
-        self.file = Some(place);
-        let mut found = Vec::new();
-        let lines = bytes[..whole].split(|byte| *byte == b'\n');
-        for record in lines.filter_map(log_file::whole) {
+        position.read += complete as u64;
+        self.file = Some(position);
+        let mut records = Vec::new();
+        let lines = bytes[..complete].split(|byte| *byte == b'\n');
+        for record in lines.filter_map(log_file::parse_line) {
             if record.seq > self.last {
                 self.last = record.seq;
-                found.push(record);
+                records.push(record);
             }
         }
-        Ok(found)
+        Ok(records)
     }
 }
 
@@ -126,51 +128,51 @@ mod tests {
         numbers.into_iter().map(line).collect::<String>().into_bytes()
     }
 
-    fn told(tail: &mut Tail) -> Vec<u64> {
+    fn next_numbers(tail: &mut Tail) -> Vec<u64> {
         tail.more().unwrap().iter().map(|record| record.seq).collect()
     }
 
-    fn nothing() -> Vec<u64> {
+    fn none() -> Vec<u64> {
         Vec::new()
     }
 
     #[test]
-    fn each_record_is_told_once_through_rotations_torn_tails_and_a_lost_journal() {
+    fn records_are_returned_once_through_rotation_and_loss() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let mut tail = Tail::of(path.clone());
-        assert_eq!(told(&mut tail), nothing());
+        assert_eq!(next_numbers(&mut tail), none());
         let mut journal = LogFile::at(path.clone());
         journal.append(&lines(1..=3), true).unwrap();
-        assert_eq!(told(&mut tail), [1, 2, 3]);
-        assert_eq!(told(&mut tail), nothing());
+        assert_eq!(next_numbers(&mut tail), [1, 2, 3]);
+        assert_eq!(next_numbers(&mut tail), none());
         journal.append(&lines(4..=4), true).unwrap();
-        assert_eq!(told(&mut tail), [4]);
+        assert_eq!(next_numbers(&mut tail), [4]);
 
-        // The end of the old file, an open intent that comes along, and the new file.
+        // The end of the old file, a copied open intent, and the new file.
         journal.append(&lines(5..=6), true).unwrap();
         journal.rotate(&lines([4, 7])).unwrap();
-        assert_eq!(told(&mut tail), [5, 6, 7]);
+        assert_eq!(next_numbers(&mut tail), [5, 6, 7]);
         journal.append(&lines([8]), true).unwrap();
-        assert_eq!(told(&mut tail), [8]);
+        assert_eq!(next_numbers(&mut tail), [8]);
 
-        // A controller dies in the middle of a line; the next one cuts it off, and writes its own.
+        // A controller dies within a line; the next one cuts it off and writes its own.
         let torn = lines([9]);
         fs::OpenOptions::new()
             .append(true)
             .open(&path)
             .and_then(|mut file| io::Write::write_all(&mut file, &torn[..20]))
             .unwrap();
-        assert_eq!(told(&mut tail), nothing());
+        assert_eq!(next_numbers(&mut tail), none());
         let mut next = LogFile::at(path.clone());
         next.read().unwrap();
         next.append(&lines([9]), true).unwrap();
-        assert_eq!(told(&mut tail), [9]);
+        assert_eq!(next_numbers(&mut tail), [9]);
 
         fs::rename(&path, dir.path().join("aside")).unwrap();
-        assert_eq!(told(&mut tail), nothing());
+        assert_eq!(next_numbers(&mut tail), none());
         LogFile::at(path).append(&lines(1..=2), true).unwrap();
         fs::remove_file(dir.path().join("journal.1.jsonl")).unwrap();
-        assert_eq!(told(&mut tail), [1, 2]);
+        assert_eq!(next_numbers(&mut tail), [1, 2]);
     }
 }

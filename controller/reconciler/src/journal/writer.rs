@@ -1,4 +1,4 @@
-//! Where the journal is written: lines in batches, each with one sync, and what becomes of them when that fails.
+//! Journal writer: writes lines in batches with one sync each, and handles failed writes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -16,59 +16,59 @@ use crate::clock::Stopwatch;
 use crate::metrics::Tally;
 use crate::state_dir::write_public;
 
-/// Results and notes that are written later, when the journal can be written again; the oldest go.
+/// Maximum number of results and events that wait for a writable journal; the oldest are dropped.
 const PENDING_LIMIT: usize = 1_000;
 
-/// What the desk is told.
+/// Request to the writer.
 #[derive(Debug)]
 pub(crate) enum WriteRequest {
-    /// To write an intent, and to answer when it is on disk.
+    /// Write an intent, and reply once it is on disk.
     Intend {
         at: Timestamp,
         intent: Box<Intent>,
         reply: oneshot::Sender<Result<u64, String>>,
     },
-    /// To write something that nobody waits for.
+    /// Write an entry without a reply.
     Event { at: Timestamp, entry: Box<Entry> },
-    /// To write a file of its own.
+    /// Write a separate file.
     WriteFile {
         path: PathBuf,
         text: String,
-        most: usize,
+        max_files: usize,
     },
-    /// A person says that it may go on.
+    /// Leave mode `Safe` on the request of a person.
     Resume {
         at: Timestamp,
         reply: oneshot::Sender<Result<(), String>>,
     },
 }
 
-/// The only writer of the journal. Everything here blocks on the disk.
+/// Only writer of the journal. All methods block on the disk.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
-    segment: LogFile,
+    log_file: LogFile,
     run: String,
     next: u64,
     limit: u64,
-    /// Intents without a result, as they were written.
+    /// Lines of the intents without a result.
     open: BTreeMap<u64, String>,
     pending_events: VecDeque<(Timestamp, Entry)>,
     health: watch::Sender<JournalHealth>,
-    /// What was to be put aside at start and could not be.
-    stuck: Vec<PathBuf>,
+    /// Files that could not be quarantined at start.
+    immovable: Vec<PathBuf>,
     feed: Feed,
-    /// Numbered, and not on disk yet.
-    fresh: Vec<Record>,
+    /// Numbered records that are not on disk yet.
+    unpublished: Vec<Record>,
     tally: Tally,
 }
 
 impl JournalWriter {
-    /// A desk that goes on from what was read.
+    /// Creates a writer that continues after `contents`.
     pub(crate) fn new(
-        segment: LogFile,
+        log_file: LogFile,
         run: String,
         limit: u64,
-        past: &JournalContents,
+        contents: &JournalContents,
         health: watch::Sender<JournalHealth>,
         feed: Feed,
         tally: Tally,
@@ -76,55 +76,55 @@ impl JournalWriter {
         Self {
             feed,
             tally,
-            fresh: Vec::new(),
-            segment,
+            unpublished: Vec::new(),
+            log_file,
             run,
-            next: past.next.max(1),
+            next: contents.next.max(1),
             limit,
-            open: past
+            open: contents
                 .open
                 .iter()
                 .map(|(seq, open)| (*seq, open.line.clone()))
                 .collect(),
             pending_events: VecDeque::new(),
             health,
-            stuck: Vec::new(),
+            immovable: Vec::new(),
         }
     }
 
-    /// These could not be put aside.
-    pub(crate) fn stuck(&mut self, paths: Vec<PathBuf>) {
-        self.stuck = paths;
+    /// Sets the files that could not be quarantined.
+    pub(crate) fn immovable(&mut self, paths: Vec<PathBuf>) {
+        self.immovable = paths;
     }
 
-    /// Something is in the way, and nothing is done before a person has seen to it.
+    /// Enters mode `Safe` because of corrupt state. A person must resolve it.
     pub(crate) fn blocked(&mut self, why: String) {
         self.health.send_modify(|health| {
-            health.safe.get_or_insert(format!("kept state is corrupt: {why}"));
+            health.safe.get_or_insert(format!("the state is corrupt: {why}"));
             health.corrupt = Some(why);
         });
     }
 
-    /// Waits until all of it is on disk.
+    /// Waits until all lines are on disk.
     pub(crate) fn finish(&mut self) {
-        if let Err(error) = self.segment.sync() {
+        if let Err(error) = self.log_file.sync() {
             tracing::warn!(%error, "cannot sync the journal");
         }
     }
 
-    /// Carries a batch out: one write, and one sync where somebody waits for it.
-    pub(crate) fn carry_out(&mut self, batch: Vec<WriteRequest>) {
+    /// Executes a batch with one write, and one sync if an intent is in it.
+    pub(crate) fn execute(&mut self, batch: Vec<WriteRequest>) {
         let mut lines = String::new();
         let mut waiting = Vec::new();
-        let mut said = Vec::new();
+        let mut entries = Vec::new();
         let mut resumes = Vec::new();
         let (open, next) = (self.open.clone(), self.next);
-        for order in batch {
-            match order {
+        for request in batch {
+            match request {
                 WriteRequest::Intend { at, intent, reply } => {
                     if let Some(why) = self.health.borrow().safe.clone() {
-                        // Whoever asked may have been abandoned.
-                        let _nobody_waits = reply.send(Err(why));
+                        // The requester may be gone.
+                        let _receiver_gone = reply.send(Err(why));
                         continue;
                     }
                     let (seq, line) = self.line(at, Entry::Intent(*intent));
@@ -132,57 +132,61 @@ impl JournalWriter {
                     lines.push_str(&line);
                     waiting.push((seq, reply));
                 }
-                WriteRequest::Event { at, entry } => said.push((at, *entry)),
-                WriteRequest::WriteFile { path, text, most } => keep(&path, &text, most),
+                WriteRequest::Event { at, entry } => entries.push((at, *entry)),
+                WriteRequest::WriteFile {
+                    path,
+                    text,
+                    max_files,
+                } => write_file(&path, &text, max_files),
                 WriteRequest::Resume { at, reply } => resumes.push((at, reply)),
             }
         }
-        for (at, entry) in &said {
+        for (at, entry) in &entries {
             lines.push_str(&self.line(*at, entry.clone()).1);
         }
         match self.write(&lines, !waiting.is_empty()) {
             Ok(()) => {
-                for (_, entry) in &said {
-                    self.close(entry);
+                for (_, entry) in &entries {
+                    self.close_intent(entry);
                 }
                 for (seq, reply) in waiting {
-                    let _nobody_waits = reply.send(Ok(seq));
+                    let _receiver_gone = reply.send(Ok(seq));
                 }
             }
             Err(why) => {
                 (self.open, self.next) = (open, next);
-                self.pending_events.extend(said);
+                self.pending_events.extend(entries);
                 let surplus = self.pending_events.len().saturating_sub(PENDING_LIMIT);
                 self.pending_events.drain(..surplus);
                 for (_, reply) in waiting {
-                    let _nobody_waits = reply.send(Err(why.clone()));
+                    let _receiver_gone = reply.send(Err(why.clone()));
                 }
             }
         }
         for (at, reply) in resumes {
-            let _nobody_waits = reply.send(self.resume(at));
+            let _receiver_gone = reply.send(self.resume(at));
         }
     }
 
-    /// Tries whether it can be written again, where it could not.
+    /// Tries to write again after a failure.
     pub(crate) fn try_again(&mut self, at: Timestamp) {
         if self.health.borrow().unwritable.is_none() {
             return;
         }
         let (open, next) = (self.open.clone(), self.next);
         let mut lines = String::new();
-        let owed: Vec<_> = self.pending_events.iter().cloned().collect();
-        for (then, entry) in &owed {
+        let pending: Vec<_> = self.pending_events.iter().cloned().collect();
+        for (then, entry) in &pending {
             lines.push_str(&self.line(*then, entry.clone()).1);
         }
         lines.push_str(&self.line(at, Entry::Event(Event::Writable)).1);
-        match self.put(&lines, true) {
+        match self.write_lines(&lines, true) {
             Ok(()) => {
-                for (_, entry) in &owed {
-                    self.close(entry);
+                for (_, entry) in &pending {
+                    self.close_intent(entry);
                 }
                 self.pending_events.clear();
-                tracing::info!("journal can be written again; `argus resume` ends mode Safe");
+                tracing::info!("journal is writable again; `argus resume` ends mode Safe");
                 self.health.send_modify(|health| health.unwritable = None);
             }
             Err(why) => {
@@ -197,12 +201,12 @@ impl JournalWriter {
 
     fn resume(&mut self, at: Timestamp) -> Result<(), String> {
         self.try_again(at);
-        self.stuck.retain(|path| {
-            quarantine::set(path, "it could not be read at start", at)
+        self.immovable.retain(|path| {
+            quarantine::set(path, "it was unreadable at start", at)
                 .to
                 .is_none()
         });
-        if self.stuck.is_empty() {
+        if self.immovable.is_empty() {
             self.health.send_modify(|health| health.corrupt = None);
         }
         let health = self.health.borrow().clone();
@@ -215,7 +219,7 @@ impl JournalWriter {
         let next = self.next;
         let line = self.line(at, Entry::Event(Event::Resumed)).1;
         if let Err(why) = self.write(&line, true) {
-            // A number that nothing has would be looked for by those who read along.
+            // The number was not written. Readers would wait for it, so it is used again.
             self.next = next;
             return Err(why);
         }
@@ -223,22 +227,22 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Writes, and says to everybody when that is not possible: from then on nothing is done.
+    /// Writes lines. A failure is published and puts the controller into mode `Safe`.
     fn write(&mut self, lines: &str, sync: bool) -> Result<(), String> {
-        let known = self.health.borrow().unwritable.clone();
-        let written = match known {
-            // What cannot be written is looked at now and then, not with every line.
+        let failure = self.health.borrow().unwritable.clone();
+        let written = match failure {
+            // After a failure only `try_again` and `resume` write; each line would fail.
             Some(why) => {
-                self.fresh.clear();
+                self.unpublished.clear();
                 Err(why)
             }
-            None => self.put(lines, sync),
+            None => self.write_lines(lines, sync),
         };
         let Err(why) = &written else { return written };
         if self.health.borrow().unwritable.is_none() {
             tracing::error!(
                 why,
-                "journal cannot be written: mode Safe, nothing is done before `argus resume`"
+                "cannot write the journal: mode Safe, no action runs before `argus resume`"
             );
             let safe = format!("cannot write the journal: {why}");
             self.health.send_modify(|health| {
@@ -249,42 +253,42 @@ impl JournalWriter {
         written
     }
 
-    fn put(&mut self, lines: &str, sync: bool) -> Result<(), String> {
-        let fresh = std::mem::take(&mut self.fresh);
+    fn write_lines(&mut self, lines: &str, sync: bool) -> Result<(), String> {
+        let unpublished = std::mem::take(&mut self.unpublished);
         if lines.is_empty() {
             return Ok(());
         }
         let watch = Stopwatch::start();
-        let put = self.put_down(lines, sync);
-        if put.is_ok() {
+        let write_lines = self.append_or_rotate(lines, sync);
+        if write_lines.is_ok() {
             self.tally.journal_seconds.observe(watch.seconds());
-            let size = i64::try_from(self.segment.len()).unwrap_or(i64::MAX);
+            let size = i64::try_from(self.log_file.len()).unwrap_or(i64::MAX);
             self.tally.journal_bytes.set(size);
-            self.feed.publish(fresh);
+            self.feed.publish(unpublished);
         } else {
             self.tally.journal_failures.inc();
         }
-        put
+        write_lines
     }
 
-    fn put_down(&mut self, lines: &str, sync: bool) -> Result<(), String> {
-        let path = self.segment.path().display().to_string();
-        let told = |error: std::io::Error| format!("`{path}`: {error}");
-        let full = self.segment.len() + lines.len() as u64 > self.limit && !self.segment.is_empty();
-        if full || !self.segment.is_at_its_path() {
-            // The open intents of this very batch stand in its lines.
+    fn append_or_rotate(&mut self, lines: &str, sync: bool) -> Result<(), String> {
+        let path = self.log_file.path().display().to_string();
+        let describe = |error: std::io::Error| format!("`{path}`: {error}");
+        let full = self.log_file.len() + lines.len() as u64 > self.limit && !self.log_file.is_empty();
+        if full || !self.log_file.is_at_its_path() {
+            // The open intents of this batch are already in its lines.
             let mut head = String::new();
             for line in self.open.values().filter(|line| !lines.contains(line.as_str())) {
                 head.push_str(line);
                 head.push('\n');
             }
             head.push_str(lines);
-            return self.segment.rotate(head.as_bytes()).map_err(told);
+            return self.log_file.rotate(head.as_bytes()).map_err(describe);
         }
-        self.segment.append(lines.as_bytes(), sync).map_err(told)
+        self.log_file.append(lines.as_bytes(), sync).map_err(describe)
     }
 
-    fn close(&mut self, entry: &Entry) {
+    fn close_intent(&mut self, entry: &Entry) {
         if let Entry::Result { of, .. } | Entry::Event(Event::IntentResolved { of, .. }) = entry {
             self.open.remove(of);
         }
@@ -300,15 +304,15 @@ impl JournalWriter {
             run: self.run.clone(),
             entry,
         };
-        // Our own types have text keys and no foreign serializers: they can always be written.
+        // These types have string keys and derived serializers: serialization cannot fail.
         let text = serde_json::to_string(&record).unwrap_or_default();
-        self.fresh.push(record);
+        self.unpublished.push(record);
         (seq, with_checksum(&text) + "\n")
     }
 }
 
-/// Names are ULIDs, so that the oldest is the first.
-fn keep(path: &Path, text: &str, most: usize) {
+/// Writes a file, and removes the oldest files of its folder. The names are ULIDs and sort by time.
+fn write_file(path: &Path, text: &str, max_files: usize) {
     if let Err(error) = write_public(path, text.as_bytes()) {
         tracing::error!(path = %path.display(), %error, "cannot write the incident");
     }
@@ -318,7 +322,7 @@ fn keep(path: &Path, text: &str, most: usize) {
         .filter(|path| path.extension().is_some_and(|ext| ext == "json"))
         .collect();
     files.sort();
-    let surplus = files.len().saturating_sub(most);
+    let surplus = files.len().saturating_sub(max_files);
     for old in &files[..surplus] {
         drop(std::fs::remove_file(old));
     }

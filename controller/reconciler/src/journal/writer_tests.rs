@@ -1,4 +1,5 @@
-//! Batches, rotation and a disk that takes nothing: every intent that was promised is in the file that is read at the next start.
+//! Tests of batches, rotation and unwritable disks: every confirmed intent is in the file that the next start
+//! reads.
 
 use argus_core::ident::EnvName;
 use argus_core::journal::{ActionRecord, Outcome};
@@ -8,19 +9,19 @@ use super::*;
 
 const NOW: Timestamp = Timestamp(1_000_000_000);
 
-struct Place {
+struct Fixture {
     dir: tempfile::TempDir,
-    desk: JournalWriter,
+    writer: JournalWriter,
     health: watch::Receiver<JournalHealth>,
 }
 
-fn place(limit: u64) -> Place {
+fn fixture(limit: u64) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let segment = LogFile::at(dir.path().join("journal.jsonl"));
+    let log_file = LogFile::at(dir.path().join("journal.jsonl"));
     let (sender, health) = watch::channel(JournalHealth::default());
     let feed = Feed::new(dir.path().join("journal.jsonl"), 0);
-    let desk = JournalWriter::new(
-        segment,
+    let writer = JournalWriter::new(
+        log_file,
         "RUN".to_owned(),
         limit,
         &JournalContents::default(),
@@ -28,10 +29,10 @@ fn place(limit: u64) -> Place {
         feed,
         Tally::default(),
     );
-    Place { dir, desk, health }
+    Fixture { dir, writer, health }
 }
 
-impl Place {
+impl Fixture {
     fn path(&self) -> PathBuf {
         self.dir.path().join("journal.jsonl")
     }
@@ -40,7 +41,7 @@ impl Place {
         LogFile::at(self.path()).read().unwrap()
     }
 
-    /// Promises so many at once.
+    /// Writes this many intents in one batch, and returns their results.
     fn intend(&mut self, number: usize) -> Vec<Result<u64, String>> {
         let environment = EnvName::new("shop").unwrap();
         let intent = Intent {
@@ -49,9 +50,9 @@ impl Place {
             action: ActionRecord::default(),
             cause: "it is missing".to_owned(),
         };
-        let (requests, answers): (Vec<_>, Vec<_>) = (0..number)
+        let (requests, replies): (Vec<_>, Vec<_>) = (0..number)
             .map(|_| {
-                let (reply, answer) = oneshot::channel();
+                let (reply, replied) = oneshot::channel();
                 let intent = Box::new(intent.clone());
                 (
                     WriteRequest::Intend {
@@ -59,14 +60,14 @@ impl Place {
                         intent,
                         reply,
                     },
-                    answer,
+                    replied,
                 )
             })
             .unzip();
-        self.desk.carry_out(requests);
-        answers
+        self.writer.execute(requests);
+        replies
             .into_iter()
-            .map(|mut answer| answer.try_recv().unwrap())
+            .map(|mut replied| replied.try_recv().unwrap())
             .collect()
     }
 
@@ -79,149 +80,155 @@ impl Place {
             code: None,
             ms: 1,
         });
-        self.desk.carry_out(vec![WriteRequest::Event { at: NOW, entry }]);
+        self.writer.execute(vec![WriteRequest::Event { at: NOW, entry }]);
     }
 
     fn resume(&mut self) -> Result<(), String> {
-        let (reply, mut answer) = oneshot::channel();
-        self.desk.carry_out(vec![WriteRequest::Resume { at: NOW, reply }]);
-        answer.try_recv().unwrap()
+        let (reply, mut replied) = oneshot::channel();
+        self.writer.execute(vec![WriteRequest::Resume { at: NOW, reply }]);
+        replied.try_recv().unwrap()
     }
 }
 
 #[test]
-fn all_that_wait_are_written_at_once_and_each_has_its_number() {
-    let mut place = place(u64::MAX);
-    let numbers: Vec<u64> = place.intend(100).into_iter().map(Result::unwrap).collect();
+fn waiting_intents_are_written_in_one_batch_with_own_numbers() {
+    let mut fixture = fixture(u64::MAX);
+    let numbers: Vec<u64> = fixture.intend(100).into_iter().map(Result::unwrap).collect();
     assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
-    place.result(7);
-    let past = place.read();
-    assert_eq!((past.open.len(), past.records, past.next), (99, 101, 102));
-    assert!(!past.open.contains_key(&7));
+    fixture.result(7);
+    let contents = fixture.read();
+    assert_eq!(
+        (contents.open.len(), contents.records, contents.next),
+        (99, 101, 102)
+    );
+    assert!(!contents.open.contains_key(&7));
 }
 
 #[test]
-fn no_open_intent_is_lost_by_any_number_of_rotations() {
-    let mut place = place(3_000);
+fn rotations_lose_no_open_intent() {
+    let mut fixture = fixture(3_000);
     let mut open = std::collections::BTreeSet::new();
     for round in 0..200_u64 {
-        let seq = place.intend(1)[0].clone().unwrap();
+        let seq = fixture.intend(1)[0].clone().unwrap();
         open.insert(seq);
         if round % 10 != 0 {
             open.remove(&seq);
-            place.result(seq);
+            fixture.result(seq);
         }
-        let past = place.read();
+        let contents = fixture.read();
         assert_eq!(
-            past.open
+            contents
+                .open
                 .keys()
                 .copied()
                 .collect::<std::collections::BTreeSet<_>>(),
             open
         );
-        assert_eq!((past.torn, past.damaged), (0, 0));
+        assert_eq!((contents.torn, contents.damaged), (0, 0));
     }
-    assert!(place.dir.path().join("journal.4.jsonl").exists());
+    assert!(fixture.dir.path().join("journal.4.jsonl").exists());
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_until_a_person_resumes_and_results_come_later() {
-    let mut place = place(u64::MAX);
-    let first = place.intend(2);
-    // A folder in its place: it can neither be written to nor made anew.
-    std::fs::rename(place.path(), place.dir.path().join("away")).unwrap();
-    std::fs::create_dir(place.path()).unwrap();
-    assert!(place.intend(3).iter().all(Result::is_err));
-    let health = place.health.borrow().clone();
+fn write_failure_refuses_intents_until_a_person_resumes() {
+    let mut fixture = fixture(u64::MAX);
+    let first = fixture.intend(2);
+    // A folder at the path of the journal: it can neither be written nor created.
+    std::fs::rename(fixture.path(), fixture.dir.path().join("away")).unwrap();
+    std::fs::create_dir(fixture.path()).unwrap();
+    assert!(fixture.intend(3).iter().all(Result::is_err));
+    let health = fixture.health.borrow().clone();
     assert!(health.unwritable.is_some() && health.safe.is_some());
-    place.result(first[0].clone().unwrap());
-    place.desk.try_again(NOW);
-    assert!(place.resume().is_err(), "it is not writable yet");
-    std::fs::remove_dir(place.path()).unwrap();
-    place.desk.try_again(NOW);
-    let health = place.health.borrow().clone();
+    fixture.result(first[0].clone().unwrap());
+    fixture.writer.try_again(NOW);
+    assert!(fixture.resume().is_err(), "it is not writable yet");
+    std::fs::remove_dir(fixture.path()).unwrap();
+    fixture.writer.try_again(NOW);
+    let health = fixture.health.borrow().clone();
     assert!(
         health.unwritable.is_none() && health.safe.is_some(),
-        "nobody said that it may go on"
+        "no person has resumed it"
     );
-    assert!(place.intend(1)[0].is_err());
-    place.resume().unwrap();
-    assert_eq!(*place.health.borrow(), JournalHealth::default());
-    let next = place.intend(1)[0].clone().unwrap();
-    let past = place.read();
-    let open: Vec<u64> = past.open.keys().copied().collect();
+    assert!(fixture.intend(1)[0].is_err());
+    fixture.resume().unwrap();
+    assert_eq!(*fixture.health.borrow(), JournalHealth::default());
+    let next = fixture.intend(1)[0].clone().unwrap();
+    let contents = fixture.read();
+    let open: Vec<u64> = contents.open.keys().copied().collect();
     assert_eq!(
         open,
         [first[1].clone().unwrap(), next],
-        "the open one came along, the closed one did not"
+        "the open intent was copied, the closed one was not"
     );
-    assert!(place.resume().is_err(), "there is nothing to resume");
-    let tally = &place.desk.tally;
-    // One intent that found the disk so, and each look whether it still is: by the clock, and by a person.
+    assert!(fixture.resume().is_err(), "there is nothing to resume");
+    let tally = &fixture.writer.tally;
+    // One intent that met the failure, and two attempts to write again: by the timer and by the resume.
     assert_eq!(tally.journal_failures.get(), 3);
-    let size = std::fs::metadata(place.path()).unwrap().len();
+    let size = std::fs::metadata(fixture.path()).unwrap().len();
     assert_eq!(u64::try_from(tally.journal_bytes.get()), Ok(size));
 }
 
 #[test]
-fn a_journal_that_was_removed_is_made_anew_with_what_is_open() {
-    let mut place = place(u64::MAX);
-    place.intend(3);
-    std::fs::remove_file(place.path()).unwrap();
-    place.intend(1)[0].clone().unwrap();
-    assert_eq!(place.read().open.len(), 4);
-    assert_eq!(*place.health.borrow(), JournalHealth::default());
+fn removed_journal_is_created_again_with_open_intents() {
+    let mut fixture = fixture(u64::MAX);
+    fixture.intend(3);
+    std::fs::remove_file(fixture.path()).unwrap();
+    fixture.intend(1)[0].clone().unwrap();
+    assert_eq!(fixture.read().open.len(), 4);
+    assert_eq!(*fixture.health.borrow(), JournalHealth::default());
 }
 
 #[test]
-fn corrupt_state_that_is_in_the_way_forbids_everything_until_it_is_away() {
-    let mut place = place(u64::MAX);
-    let stuck = place.dir.path().join("gone").join("state.json");
-    place
-        .desk
-        .blocked(format!("`{}`: it is not as it was written", stuck.display()));
-    place.desk.stuck(vec![stuck.clone()]);
-    assert!(place.intend(1)[0].is_err());
-    assert!(place.resume().is_err());
-    std::fs::create_dir(stuck.parent().unwrap()).unwrap();
-    std::fs::write(&stuck, "x").unwrap();
-    place.resume().unwrap();
-    assert!(!stuck.exists());
-    place.intend(1)[0].clone().unwrap();
+fn immovable_corrupt_state_refuses_intents_until_removed() {
+    let mut fixture = fixture(u64::MAX);
+    let immovable = fixture.dir.path().join("gone").join("state.json");
+    fixture
+        .writer
+        .blocked(format!("`{}`: its checksum does not match", immovable.display()));
+    fixture.writer.immovable(vec![immovable.clone()]);
+    assert!(fixture.intend(1)[0].is_err());
+    assert!(fixture.resume().is_err());
+    std::fs::create_dir(immovable.parent().unwrap()).unwrap();
+    std::fs::write(&immovable, "x").unwrap();
+    fixture.resume().unwrap();
+    assert!(!immovable.exists());
+    fixture.intend(1)[0].clone().unwrap();
 }
 
 #[test]
-fn incidents_are_kept_by_number() {
-    let mut place = place(u64::MAX);
-    let folder = place.dir.path().join("incidents");
+fn newest_incident_files_are_retained() {
+    let mut fixture = fixture(u64::MAX);
+    let folder = fixture.dir.path().join("incidents");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("README"), "").unwrap();
     for number in 10..20 {
         let path = folder.join(format!("{number}.json"));
         let text = "{}".to_owned();
-        place
-            .desk
-            .carry_out(vec![WriteRequest::WriteFile { path, text, most: 3 }]);
+        fixture.writer.execute(vec![WriteRequest::WriteFile {
+            path,
+            text,
+            max_files: 3,
+        }]);
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4);
     assert!(folder.join("19.json").exists() && folder.join("README").exists());
 }
 
 #[tokio::test]
-async fn who_reads_along_gets_every_record_once_from_memory_or_from_the_files() {
-    // Small files, so that most of a storm is in rotated ones and the oldest in none.
-    let mut place = place(256 * 1024);
-    let feed = place.desk.feed.clone();
+async fn feed_returns_every_record_once_from_memory_or_files() {
+    // Small files, so that max_files records are in rotated files, and the oldest in none.
+    let mut fixture = fixture(256 * 1024);
+    let feed = fixture.writer.feed.clone();
     for _ in 0..20 {
-        let said = || WriteRequest::Event {
+        let request = || WriteRequest::Event {
             at: NOW,
             entry: Box::new(Entry::Event(Event::Stop)),
         };
-        place.desk.carry_out((0..500).map(|_| said()).collect());
+        fixture.writer.execute((0..500).map(|_| request()).collect());
     }
     let newest = *feed.newest().borrow();
     assert_eq!(newest, 10_000);
-    let (mut last, mut told, mut missed) = (0, 0, 0);
+    let (mut last, mut count, mut missed) = (0, 0, 0);
     while last < newest {
         let page = feed.after(last, 300).await;
         missed += page.missed;
@@ -231,54 +238,54 @@ async fn who_reads_along_gets_every_record_once_from_memory_or_from_the_files() 
             assert_eq!(record.seq, expected);
             expected += 1;
         }
-        told += page.records.len() as u64;
+        count += page.records.len() as u64;
         last = expected - 1;
     }
-    assert_eq!(told + missed, 10_000, "what is gone is counted");
+    assert_eq!(count + missed, 10_000, "removed records are counted");
     assert_eq!(feed.after(newest, 300).await, crate::journal::Page::default());
 }
 
 #[tokio::test]
-async fn a_resume_that_fails_leaves_no_hole_that_readers_would_wait_at() {
-    let mut place = place(u64::MAX);
-    let feed = place.desk.feed.clone();
-    place.intend(1)[0].clone().unwrap();
-    std::fs::rename(place.path(), place.dir.path().join("away")).unwrap();
-    std::fs::create_dir(place.path()).unwrap();
-    assert!(place.intend(1)[0].is_err());
-    std::fs::remove_dir(place.path()).unwrap();
-    place.desk.try_again(NOW);
-    // Once more, between the look whether it can be written and the word that it goes on.
-    std::fs::remove_file(place.path()).unwrap();
-    std::fs::create_dir(place.path()).unwrap();
-    assert!(place.resume().is_err());
-    std::fs::remove_dir(place.path()).unwrap();
-    place.desk.try_again(NOW);
-    place.resume().unwrap();
+async fn failed_resume_leaves_no_gap_in_the_numbers() {
+    let mut fixture = fixture(u64::MAX);
+    let feed = fixture.writer.feed.clone();
+    fixture.intend(1)[0].clone().unwrap();
+    std::fs::rename(fixture.path(), fixture.dir.path().join("away")).unwrap();
+    std::fs::create_dir(fixture.path()).unwrap();
+    assert!(fixture.intend(1)[0].is_err());
+    std::fs::remove_dir(fixture.path()).unwrap();
+    fixture.writer.try_again(NOW);
+    // The disk fails again between the successful attempt and the resume.
+    std::fs::remove_file(fixture.path()).unwrap();
+    std::fs::create_dir(fixture.path()).unwrap();
+    assert!(fixture.resume().is_err());
+    std::fs::remove_dir(fixture.path()).unwrap();
+    fixture.writer.try_again(NOW);
+    fixture.resume().unwrap();
     let newest = *feed.newest().borrow();
     let page = feed.after(0, usize::MAX).await;
-    let told: Vec<u64> = page.records.iter().map(|record| record.seq).collect();
-    assert_eq!(told, (1..=newest).collect::<Vec<_>>());
+    let count: Vec<u64> = page.records.iter().map(|record| record.seq).collect();
+    assert_eq!(count, (1..=newest).collect::<Vec<_>>());
     assert_eq!(page.missed, 0);
 }
 
 #[test]
-fn a_journal_whose_newest_file_is_lost_goes_on_with_its_numbers() {
-    let mut place = place(64 * 1024);
+fn lost_newest_file_continues_the_numbers() {
+    let mut fixture = fixture(64 * 1024);
     for _ in 0..10 {
-        let said = || WriteRequest::Event {
+        let request = || WriteRequest::Event {
             at: NOW,
             entry: Box::new(Entry::Event(Event::Stop)),
         };
-        place.desk.carry_out((0..100).map(|_| said()).collect());
+        fixture.writer.execute((0..100).map(|_| request()).collect());
     }
-    let older = place.dir.path().join("journal.1.jsonl");
+    let older = fixture.dir.path().join("journal.1.jsonl");
     assert!(older.exists(), "it was rotated");
-    std::fs::remove_file(place.path()).unwrap();
+    std::fs::remove_file(fixture.path()).unwrap();
     let clock = crate::clock::Clock::virtual_from(NOW);
-    let (_, _, past, _) = crate::journal::handle::open(&place.path(), "NEXT", clock, 64 * 1024);
-    let kept = crate::journal::log_file::between(&place.path(), 0, u64::MAX, usize::MAX);
+    let (_, _, contents, _) = crate::journal::handle::open(&fixture.path(), "NEXT", clock, 64 * 1024);
+    let kept = crate::journal::log_file::between(&fixture.path(), 0, u64::MAX, usize::MAX);
     let newest = kept.last().expect("records").seq;
     assert!(newest > 100);
-    assert_eq!(past.next, newest + 1);
+    assert_eq!(contents.next, newest + 1);
 }

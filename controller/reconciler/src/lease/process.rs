@@ -1,10 +1,10 @@
-//! Whether the process behind a lease is there, where that can be told without waiting.
+//! Detection of dead lease holders: checks the process of a lease if it is visible from here.
 
 use argus_core::lease::ControllerLease;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// Which processes this one sees: those of one boot in one namespace. Empty where that cannot be told.
+/// Identifier of the visible processes: boot id and pid namespace. Empty if either is unknown.
 pub fn space() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -14,16 +14,16 @@ pub fn space() -> String {
     format!("{}/{}", boot.trim(), namespace.display())
 }
 
-/// Drops the leases whose process would be seen from here, and is not there: nobody has to wait for them to run out.
+/// Drops the leases of visible processes that no longer exist, so that no controller waits for their expiry.
 pub fn forget_the_dead(leases: &mut Vec<ControllerLease>) {
     let here = space();
     leases.retain(|lease| {
-        let seen = !here.is_empty() && lease.spec.processes == here;
-        !(seen && is_gone(lease.spec.pid))
+        let is_visible = !here.is_empty() && lease.spec.processes == here;
+        !(is_visible && is_gone(lease.spec.pid))
     });
 }
 
-/// A number that was given to another process meanwhile reads as alive, which only means to wait.
+/// Reports whether the process does not exist. A pid that was reused counts as alive, which only means to wait.
 fn is_gone(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_process_that_would_be_seen_from_here_is_known_to_be_gone() {
+    fn only_a_visible_process_is_known_to_be_gone() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let gone = child.id();
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! What one can go back to: what ran, and for long enough.
+//! Known good revisions: targets of a rollback, pinned to the images that ran.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,20 +8,21 @@ use argus_core::ident::{EnvName, ServiceName};
 use argus_core::observed::Store;
 use argus_core::time::Timestamp;
 
-/// What was ready for less is nothing to go back to.
-const PROVEN: Duration = Duration::from_secs(10);
+/// Minimum time that all containers must run before their revision counts as good.
+const MIN_UPTIME: Duration = Duration::from_secs(10);
 
-/// From when on all that runs has run for long enough to be called good: what is ready for a moment may end in the next.
+/// Time at which all running containers have run long enough. A revision that is Ready for a moment may fail in the
+/// next.
 pub(super) fn proven_at(env: &EnvName, store: &Store) -> Timestamp {
     let containers = store
         .of(env)
         .into_iter()
         .flat_map(|seen| seen.containers.values());
     let started = containers.filter_map(|container| container.inspect.as_ref()?.started_at);
-    started.max().map_or(Timestamp(0), |at| at + PROVEN)
+    started.max().map_or(Timestamp(0), |at| at + MIN_UPTIME)
 }
 
-/// What it runs now, whatever its tags and build contexts become.
+/// Returns a copy with the running image ids, so that later tags and builds do not change it.
 pub(super) fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
     let mut pinned = accepted.clone();
     let ids = ids(accepted, store);
@@ -33,8 +34,8 @@ pub(super) fn pinned(accepted: &Accepted, store: &Store) -> Accepted {
     pinned
 }
 
-/// Whether the images that run are those that were pinned: an image can be another without a new revision, as that of mocks is after
-/// an upgrade of this program.
+/// Reports whether the running images are the pinned ones. Images can change within a revision, for example those
+/// of mocks after an upgrade of Argus.
 pub(super) fn runs_as_pinned(pinned: &Accepted, store: &Store) -> bool {
     let ids = ids(pinned, store);
     pinned
@@ -44,7 +45,7 @@ pub(super) fn runs_as_pinned(pinned: &Accepted, store: &Store) -> bool {
         .all(|(name, service)| ids.get(name).is_none_or(|id| id == service.image.reference()))
 }
 
-/// The ids of the images that the services run.
+/// Ids of the running images, by service.
 fn ids(accepted: &Accepted, store: &Store) -> BTreeMap<ServiceName, String> {
     let seen = store.of(&accepted.desired.env).into_iter();
     let containers = seen.flat_map(|seen| seen.containers.values());
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn another_image_of_the_same_revision_is_pinned_anew() {
+    fn new_image_of_the_same_revision_is_pinned_again() {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web: { image: web:1, container: { name: shop-web } }\n";
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let accepted = Accepted {
@@ -115,10 +116,13 @@ mod tests {
         let (old, new) = (store("sha256:old"), store("sha256:new"));
         let good = pinned(&accepted, &old);
         assert!(runs_as_pinned(&good, &old) && !runs_as_pinned(&good, &new));
-        assert!(runs_as_pinned(&pinned(&accepted, &new), &new), "and once only");
+        assert!(
+            runs_as_pinned(&pinned(&accepted, &new), &new),
+            "a second pin changes nothing"
+        );
         assert!(
             runs_as_pinned(&good, &Store::default()),
-            "what does not run tells nothing"
+            "services that do not run are ignored"
         );
     }
 }

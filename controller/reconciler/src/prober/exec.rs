@@ -1,4 +1,4 @@
-//! An exec probe: a command in the container that exits with 0.
+//! Exec probe: a command in the container, successful with exit code 0.
 
 use argus_backend::Backend;
 use argus_core::ident::ContainerId;
@@ -8,8 +8,8 @@ use super::probe_history::ProbeReply;
 /// Runs the command; the caller sets the deadline.
 pub(super) async fn probe<B: Backend>(backend: &B, id: &ContainerId, command: &[String]) -> ProbeReply {
     match backend.exec(id, command).await {
-        Ok(result) if result.exit_code == 0 => ProbeReply::good(result.output),
-        Ok(result) => ProbeReply::bad(format!("exit code {}: {}", result.exit_code, result.output)),
-        Err(error) => ProbeReply::missed(error.to_string()),
+        Ok(result) if result.exit_code == 0 => ProbeReply::success(result.output),
+        Ok(result) => ProbeReply::failure(format!("exit code {}: {}", result.exit_code, result.output)),
+        Err(error) => ProbeReply::unsent(error.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Which probe is due next.
+//! Queue of due probes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use argus_core::ident::ContainerId;
 use argus_core::time::Timestamp;
 
-/// Probes to come, soonest first. An entry of an earlier generation of its container is void.
+/// Future probes, earliest first. An entry with an outdated generation is void.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     due: BinaryHeap<Reverse<(Timestamp, ContainerId, u64)>>,

@@ -1,4 +1,4 @@
-//! An HTTP probe: GET, good on 2xx and 3xx, no redirect is followed.
+//! HTTP probe: a GET request, successful on 2xx and 3xx. Redirects are not followed.
 
 use std::net::SocketAddr;
 
@@ -11,38 +11,38 @@ use tokio::net::TcpStream;
 
 use super::probe_history::ProbeReply;
 
-/// Asks once; the caller sets the deadline for the whole.
+/// Sends one request; the caller sets the deadline.
 pub(super) async fn probe(address: SocketAddr, path: &str) -> ProbeReply {
-    match ask(address, path).await {
+    match get(address, path).await {
         Ok(status) if status.is_success() || status.is_redirection() => {
-            ProbeReply::good(format!("GET {path} on {address}: {status}"))
+            ProbeReply::success(format!("GET {path} on {address}: {status}"))
         }
-        Ok(status) => ProbeReply::bad(format!("GET {path} on {address}: {status}")),
-        Err(why) => ProbeReply::none(format!("GET {path} on {address}: {why}")),
+        Ok(status) => ProbeReply::failure(format!("GET {path} on {address}: {status}")),
+        Err(why) => ProbeReply::no_reply(format!("GET {path} on {address}: {why}")),
     }
 }
 
-async fn ask(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
+async fn get(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| error.to_string())?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| chain(&error))?;
-    // Many servers refuse a host that they do not know; all know this one.
+    // Many servers refuse unknown hosts; all accept this one.
     let request = Request::get(path)
         .header(HOST, format!("localhost:{}", address.port()))
         .header(USER_AGENT, "argus-probe")
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
-    let answer = sender.send_request(request);
-    tokio::pin!(connection, answer);
-    // The connection is driven here; when it ends first, the answer has its result, or never will.
+    let response = sender.send_request(request);
+    tokio::pin!(connection, response);
+    // The connection is polled here. If it ends first, the response is available or will never be.
     tokio::select! {
-        response = &mut answer => response.map(|response| response.status()).map_err(|error| chain(&error)),
+        response = &mut response => response.map(|response| response.status()).map_err(|error| chain(&error)),
         ended = &mut connection => match ended {
             Err(error) => Err(chain(&error)),
-            Ok(()) => answer.await.map(|response| response.status()).map_err(|error| chain(&error)),
+            Ok(()) => response.await.map(|response| response.status()).map_err(|error| chain(&error)),
         },
     }
 }

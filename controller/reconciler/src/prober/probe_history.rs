@@ -1,4 +1,4 @@
-//! What a row of answers means: a pure fold into a verdict.
+//! Probe history: a pure fold of probe replies into a health status.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,190 +7,193 @@ use argus_core::desired::Probe;
 use argus_core::probe::{Health, ProbeStatus};
 use argus_core::time::Timestamp;
 
-/// The first pause between two probes of a container that was not healthy yet.
-const FIRST: Duration = Duration::from_millis(50);
-/// Such pauses grow up to this.
-const LONGEST: Duration = Duration::from_secs(1);
-/// Longest output that is kept.
-const OUTPUT: usize = 4 * 1024;
+/// First pause between two probes of a container that was not healthy yet.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Maximum of these growing pauses.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum length of a stored output, in bytes.
+const MAX_OUTPUT: usize = 4 * 1024;
 
-/// One question that cannot be put is an accident; so many in a row, and no fewer than its retries, are a failure.
-const MISSES: u32 = 3;
-/// Outputs that are kept for the evidence.
+/// Minimum number of consecutive unsent probes that count as a failure, even with fewer retries. A single one is an
+/// accident.
+const MIN_UNSENT: u32 = 3;
+/// Number of outputs that are stored for the evidence.
 const RECENT: usize = 5;
-/// Answers that are looked at to find out whether it is steady.
+/// Number of results that decide whether a container is unsteady.
 const WINDOW: usize = 20;
-/// So many turns among them are not one outage.
-const TURNS: usize = 4;
+/// Minimum number of changes among them; fewer are a single outage.
+const MIN_CHANGES: usize = 4;
 
-/// What one probe found.
+/// Result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeReply {
-    /// It was good.
-    pub good: bool,
-    /// Somebody answered, well or not.
+    /// True if the probe succeeded.
+    pub success: bool,
+    /// True if the service replied, with success or not.
     pub answered: bool,
-    /// It was asked at all; a question that cannot be put says nothing of the service.
-    pub asked: bool,
-    /// What it said.
+    /// True if the probe was sent. An unsent probe says nothing about the service.
+    pub sent: bool,
+    /// Output of the probe.
     pub output: String,
 }
 
 impl ProbeReply {
-    /// A good answer.
-    pub fn good(output: impl Into<String>) -> Self {
+    /// Successful reply.
+    pub fn success(output: impl Into<String>) -> Self {
         Self {
-            good: true,
+            success: true,
             answered: true,
-            asked: true,
+            sent: true,
             output: output.into(),
         }
     }
 
-    /// A bad one.
-    pub fn bad(output: impl Into<String>) -> Self {
+    /// Reply that reports a failure.
+    pub fn failure(output: impl Into<String>) -> Self {
         Self {
-            good: false,
+            success: false,
             answered: true,
-            asked: true,
+            sent: true,
             output: output.into(),
         }
     }
 
-    /// None at all.
-    pub fn none(output: impl Into<String>) -> Self {
+    /// No reply.
+    pub fn no_reply(output: impl Into<String>) -> Self {
         Self {
-            good: false,
+            success: false,
             answered: false,
-            asked: true,
+            sent: true,
             output: output.into(),
         }
     }
 
-    /// The question could not be put.
-    pub fn missed(output: impl Into<String>) -> Self {
+    /// The probe could not be sent.
+    pub fn unsent(output: impl Into<String>) -> Self {
         Self {
-            good: false,
+            success: false,
             answered: false,
-            asked: false,
+            sent: false,
             output: output.into(),
         }
     }
 
-    /// What it is, in a word.
-    pub(super) fn word(&self) -> &'static str {
-        match (self.good, self.answered, self.asked) {
-            (true, ..) => "good",
-            (false, true, _) => "bad",
+    /// Value of the metric label `result`.
+    pub(super) fn label(&self) -> &'static str {
+        match (self.success, self.answered, self.sent) {
+            (true, ..) => "success",
+            (false, true, _) => "failure",
             (false, false, true) => "silent",
             (false, false, false) => "missed",
         }
     }
 }
 
-/// The answers of one run of one container.
+/// Probe results of one run of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeHistory {
     health: Option<Health>,
     started_at: Option<Timestamp>,
     successes: u32,
     failures: u32,
-    /// Questions in a row that could not be put.
-    misses: u32,
-    /// The next bad answer counts not before one interval after this.
+    /// Number of consecutive unsent probes.
+    unsent_count: u32,
+    /// The next failure counts no earlier than one interval after this time.
     counted_at: Timestamp,
-    /// When the first bad answer came that counts, with no good one since.
+    /// Time of the first counted failure without a later success.
     failing_since: Option<Timestamp>,
     pause: Duration,
-    /// What the last probes said, oldest first.
+    /// Outputs of the last probes, oldest first.
     outputs: VecDeque<String>,
-    /// Which of the last probes were good, since it was healthy first.
+    /// Successes of the last probes, from the first success on.
     results: VecDeque<bool>,
-    /// Since the last good answer nobody answered at all.
-    silent: bool,
+    /// True if there was no reply at all since the last success.
+    no_reply_since_success: bool,
 }
 
 impl ProbeHistory {
-    /// No answers yet.
+    /// Creates an empty history.
     pub fn new(probe: &Probe, started_at: Option<Timestamp>, now: Timestamp) -> Self {
-        // The engine's clock may be ahead of ours.
+        // The engine's clock may be ahead of the controller's.
         let counted_at = started_at.unwrap_or(now).min(now) + probe.start_period;
         Self {
             health: None,
             started_at,
             successes: 0,
             failures: 0,
-            misses: 0,
+            unsent_count: 0,
             counted_at,
             failing_since: None,
-            pause: FIRST,
+            pause: FIRST_PAUSE,
             outputs: VecDeque::new(),
             results: VecDeque::new(),
-            silent: true,
+            no_reply_since_success: true,
         }
     }
 
-    /// The verdict, once there was an answer.
+    /// Health status; `None` before the first reply.
     pub fn health(&self) -> Option<&Health> {
         self.health.as_ref()
     }
 
-    /// Takes an answer in; tells whether the verdict is another one now.
-    pub fn take(&mut self, probe: &Probe, answer: ProbeReply, now: Timestamp) -> bool {
-        self.remember(&answer);
+    /// Adds a reply. Returns true if the health status changed.
+    pub fn take(&mut self, probe: &Probe, reply: ProbeReply, now: Timestamp) -> bool {
+        self.store(&reply);
         let before = self.health.as_ref().map(|health| health.status);
         let current = before.unwrap_or(ProbeStatus::Starting);
-        // Probes are quick while it starts: a bad answer counts once an interval, as with the engine's own checks.
+        // Probes are frequent during the start. A failure counts once per interval, as with the engine's own health
+        // checks.
         let counts = current != ProbeStatus::Starting || now >= self.counted_at + probe.interval;
-        if answer.asked {
-            self.misses = 0;
+        if reply.sent {
+            self.unsent_count = 0;
         }
-        if answer.good {
+        if reply.success {
             self.successes = self.successes.saturating_add(1);
             self.failures = 0;
             self.failing_since = None;
-        } else if answer.asked {
+        } else if reply.sent {
             self.successes = 0;
             self.failures = self.failures.saturating_add(u32::from(counts));
         } else {
-            self.misses = self.misses.saturating_add(u32::from(counts));
+            self.unsent_count = self.unsent_count.saturating_add(u32::from(counts));
         }
-        if counts && !answer.good {
+        if counts && !reply.success {
             self.counted_at = now;
             self.failing_since.get_or_insert(now);
         }
-        let verdict = if answer.good && self.successes >= probe.success_threshold.max(1) {
+        let status = if reply.success && self.successes >= probe.success_threshold.max(1) {
             ProbeStatus::Healthy
-        } else if self.failures >= probe.retries.max(1) || self.misses >= probe.retries.max(MISSES) {
+        } else if self.failures >= probe.retries.max(1) || self.unsent_count >= probe.retries.max(MIN_UNSENT)
+        {
             ProbeStatus::Unhealthy
         } else {
             current
         };
         let unsteady = self.is_unsteady();
         let was = self.health.as_ref().map(|health| health.unsteady);
-        if before == Some(verdict) && was == Some(unsteady) {
+        if before == Some(status) && was == Some(unsteady) {
             return false;
         }
         let since = match &self.health {
-            Some(health) if before == Some(verdict) => health.since,
+            Some(health) if before == Some(status) => health.since,
             Some(_) | None => now,
         };
         self.health = Some(Health {
-            status: verdict,
+            status,
             since,
-            failing_since: self.failing_since.filter(|_| verdict == ProbeStatus::Unhealthy),
+            failing_since: self.failing_since.filter(|_| status == ProbeStatus::Unhealthy),
             started_at: self.started_at,
-            output: cut(answer.output),
+            output: cut(reply.output),
             recent: self.outputs.iter().cloned().collect(),
-            dead: verdict == ProbeStatus::Unhealthy && self.silent,
+            dead: status == ProbeStatus::Unhealthy && self.no_reply_since_success,
             unsteady,
         });
         true
     }
 
-    /// The engine was away: what failed on the way into that says nothing, and is to be found anew.
-    pub fn begin_anew(&mut self) {
-        (self.failures, self.misses, self.pause) = (0, 0, FIRST);
+    /// Resets failures after an outage of the engine: those during the outage are not meaningful.
+    pub fn reset_failures(&mut self) {
+        (self.failures, self.unsent_count, self.pause) = (0, 0, FIRST_PAUSE);
         self.failing_since = None;
         self.health = self
             .health
@@ -198,39 +201,40 @@ impl ProbeHistory {
             .filter(|health| health.status != ProbeStatus::Unhealthy);
     }
 
-    fn remember(&mut self, answer: &ProbeReply) {
-        self.outputs.push_back(cut(answer.output.clone()));
+    fn store(&mut self, reply: &ProbeReply) {
+        self.outputs.push_back(cut(reply.output.clone()));
         if self.outputs.len() > RECENT {
             self.outputs.pop_front();
         }
-        self.silent = answer.good || (self.silent && !answer.answered);
-        if answer.good || !self.results.is_empty() {
-            self.results.push_back(answer.good);
+        self.no_reply_since_success = reply.success || (self.no_reply_since_success && !reply.answered);
+        if reply.success || !self.results.is_empty() {
+            self.results.push_back(reply.success);
         }
         if self.results.len() > WINDOW {
             self.results.pop_front();
         }
     }
 
-    /// It is neither up nor down: good answers come in between, and more than half are bad.
+    /// Reports whether the service is neither up nor down: successes occur, and more than half of the results are
+    /// failures.
     fn is_unsteady(&self) -> bool {
-        let bads = self.results.iter().filter(|good| !**good).count();
-        let turns = self
+        let failure_count = self.results.iter().filter(|success| !**success).count();
+        let changes = self
             .results
             .iter()
             .zip(self.results.iter().skip(1))
             .filter(|(one, next)| one != next)
             .count();
-        self.results.len() == WINDOW && bads * 2 > WINDOW && turns >= TURNS
+        self.results.len() == WINDOW && failure_count * 2 > WINDOW && changes >= MIN_CHANGES
     }
 
-    /// The pause before the next probe.
+    /// Pause before the next probe.
     pub fn pause(&mut self, probe: &Probe) -> Duration {
         match self.health.as_ref().map(|health| health.status) {
-            Some(ProbeStatus::Healthy | ProbeStatus::Unhealthy) => probe.interval.max(FIRST),
+            Some(ProbeStatus::Healthy | ProbeStatus::Unhealthy) => probe.interval.max(FIRST_PAUSE),
             Some(ProbeStatus::Starting) | None => {
-                let pause = self.pause.min(probe.interval.max(FIRST));
-                self.pause = (self.pause * 3 / 2).min(LONGEST);
+                let pause = self.pause.min(probe.interval.max(FIRST_PAUSE));
+                self.pause = (self.pause * 3 / 2).min(MAX_PAUSE);
                 pause
             }
         }
@@ -238,7 +242,7 @@ impl ProbeHistory {
 }
 
 fn cut(mut output: String) -> String {
-    let end = (0..=OUTPUT.min(output.len()))
+    let end = (0..=MAX_OUTPUT.min(output.len()))
         .rev()
         .find(|at| output.is_char_boundary(*at));
     output.truncate(end.unwrap_or(0));

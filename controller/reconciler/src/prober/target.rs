@@ -1,4 +1,4 @@
-//! Which containers are probed, and where.
+//! Selection of the containers to probe, with their addresses.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,31 +10,31 @@ use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::plan::{PortKey, PortMap, port_references};
 use argus_core::time::Timestamp;
 
-/// Where published ports are found from here.
+/// Locations of published ports, as reachable from the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
-    /// Where ports are published when the file names no address.
+    /// Default publish address, for ports without an address in the file.
     pub publish_address: IpAddr,
-    /// The engine's host as seen from here, when that is not this host.
+    /// Host of the engine as reachable from here; `None` if it is this host.
     pub engine_host: Option<IpAddr>,
 }
 
-/// A container that is probed.
+/// Container to probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) probe: Probe,
     pub(super) started_at: Option<Timestamp>,
-    /// `None` for a probe that needs none, and where none is known.
+    /// Address of the probe; `None` if the probe needs none, or none is known.
     pub(super) address: Option<SocketAddr>,
-    /// When the newest run of what it depends on began: after that it is asked at once.
+    /// Start of the newest run among its dependencies. A change triggers a probe immediately.
     pub(super) upstream: Option<Timestamp>,
 }
 
-/// The running containers of accepted environments whose service is probed from outside.
+/// Running containers of desired environments with a probe that the controller runs.
 pub(super) fn wanted(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
     store: &Store,
-    places: Addresses,
+    addresses: Addresses,
 ) -> BTreeMap<ContainerId, Target> {
     let runs = runs(store);
     let mut ports = BTreeMap::new();
@@ -58,7 +58,7 @@ pub(super) fn wanted(
         if container.state != ContainerState::Running {
             return None;
         }
-        let address = port.and_then(|port| address(container, service, port, places));
+        let address = port.and_then(|port| address(container, service, port, addresses));
         Some((
             container.id.clone(),
             Target {
@@ -79,7 +79,7 @@ pub(super) fn wanted(
     store.containers().filter_map(target).collect()
 }
 
-/// Where the ports of an environment's running containers are on the host.
+/// Host ports of an environment's running containers.
 fn published(store: &Store, env: &EnvName) -> PortMap {
     let mut ports = PortMap::new();
     let containers = store
@@ -102,7 +102,7 @@ fn published(store: &Store, env: &EnvName) -> PortMap {
     ports
 }
 
-/// When the newest run of each service began.
+/// Start of the newest run of each service.
 fn runs(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
     let mut runs = BTreeMap::new();
     for container in store.containers() {
@@ -117,8 +117,8 @@ fn runs(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
     runs
 }
 
-/// The published port where there is one, else the container's own address.
-fn address(container: &Container, service: &Service, port: u16, places: Addresses) -> Option<SocketAddr> {
+/// Published port if there is one, otherwise the container's own address.
+fn address(container: &Container, service: &Service, port: u16, addresses: Addresses) -> Option<SocketAddr> {
     let bindings = container.inspect.iter().flat_map(|facts| &facts.config.bindings);
     let published = bindings
         .filter(|(inside, _)| inside.number == port && inside.protocol == Protocol::Tcp)
@@ -130,13 +130,13 @@ fn address(container: &Container, service: &Service, port: u16, places: Addresse
             .iter()
             .filter(|own| own.container == port)
             .find_map(|own| own.address);
-        let bound = named.unwrap_or(places.publish_address);
-        let near = match bound {
+        let bound = named.unwrap_or(addresses.publish_address);
+        let reachable = match bound {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
             IpAddr::V4(_) | IpAddr::V6(_) => bound,
         };
-        return Some(SocketAddr::new(places.engine_host.unwrap_or(near), host));
+        return Some(SocketAddr::new(addresses.engine_host.unwrap_or(reachable), host));
     }
     let own = |text: &String| text.split('/').next().and_then(|text| text.parse().ok());
     let address = container

@@ -1,4 +1,4 @@
-//! Probes against servers that are good, bad, slow, and not there.
+//! Probes against servers that are healthy, unhealthy, slow, and absent.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::specs::SpecRegistry;
 use crate::specs::admission::SpecAdmitter;
 use crate::specs::admitter::{AdmissionInput, Admitter};
 
-/// A server on a free port that handles one connection.
+/// Starts a server on a free port that handles one connection.
 async fn once<F, T>(handle: F) -> (SocketAddr, tokio::task::JoinSet<()>)
 where
     F: FnOnce(tokio::net::TcpStream) -> T + Send + 'static,
@@ -43,21 +43,21 @@ where
     (address, server)
 }
 
-async fn answering(answer: &'static str) -> (bool, String) {
+async fn probe_with_reply(reply: &'static str) -> (bool, String) {
     let (address, _server) = once(move |mut stream| async move {
         let mut request = [0; 1_024];
         let read = stream.read(&mut request).await.unwrap();
         assert!(request[..read].starts_with(b"GET /health HTTP/1.1\r\n"));
-        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.write_all(reply.as_bytes()).await.unwrap();
     })
     .await;
-    let answer = http::probe(address, "/health").await;
-    (answer.good, answer.output)
+    let reply = http::probe(address, "/health").await;
+    (reply.success, reply.output)
 }
 
 #[tokio::test]
-async fn two_hundreds_and_three_hundreds_are_good() {
-    for (answer, good) in [
+async fn http_2xx_and_3xx_are_success() {
+    for (reply, success) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", true),
         ("HTTP/1.0 204 No Content\r\n\r\n", true),
         (
@@ -72,40 +72,40 @@ async fn two_hundreds_and_three_hundreds_are_good() {
         ("SSH-2.0-OpenSSH\r\n", false),
         ("", false),
     ] {
-        let (was_good, output) = answering(answer).await;
-        assert_eq!(was_good, good, "{answer:?}: {output}");
+        let (succeeded, output) = probe_with_reply(reply).await;
+        assert_eq!(succeeded, success, "{reply:?}: {output}");
     }
 }
 
 #[tokio::test]
-async fn a_port_that_accepts_and_hangs_up_is_a_proxy_without_a_service() {
+async fn port_that_accepts_and_closes_is_a_failure() {
     let (address, _server) = once(|stream| async move { drop(stream) }).await;
-    let answer = tcp::probe(address).await;
-    assert!(!answer.good, "{}", answer.output);
+    let reply = tcp::probe(address).await;
+    assert!(!reply.success, "{}", reply.output);
     let (address, _server) = once(|mut stream| async move {
         let mut byte = [0];
         let _until_the_probe_hangs_up =
             tokio::time::timeout(Duration::from_secs(5), stream.read(&mut byte)).await;
     })
     .await;
-    assert!(tcp::probe(address).await.good);
+    assert!(tcp::probe(address).await.success);
     let free = TcpListener::bind("127.0.0.1:0")
         .await
         .unwrap()
         .local_addr()
         .unwrap();
-    assert!(!tcp::probe(free).await.good);
+    assert!(!tcp::probe(free).await.success);
 }
 
-/// A book with one service that is probed by a command.
-fn book() -> SpecRegistry {
-    book_of(
+/// Registry with one service that is probed by a command.
+fn registry() -> SpecRegistry {
+    registry_of(
         "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: nginx:1\n    container:\n      name: shop-api\n      healthcheck:\n        type: exec\n        command: [\"true\"]\n        interval: 10s\n        retries: 2\n        startPeriod: 1s\n",
     )
 }
 
-fn book_of(spec: &str) -> SpecRegistry {
-    let reading = AdmissionInput {
+fn registry_of(spec: &str) -> SpecRegistry {
+    let input = AdmissionInput {
         path: Path::new("/specs/e2e.yaml"),
         name: "e2e.yaml",
         bytes: spec.as_bytes(),
@@ -116,15 +116,15 @@ fn book_of(spec: &str) -> SpecRegistry {
         uuid: String::new(),
         first_seen: Timestamp(1),
     };
-    let judged = SpecAdmitter::default().admit(&reading);
-    assert!(judged.desired.is_some(), "{:#?}", judged.diagnostics);
-    let mut book = SpecRegistry::default();
-    book.on_admitted(Path::new("e2e.yaml"), None, judged, Timestamp(1));
-    book
+    let admitted = SpecAdmitter::default().admit(&input);
+    assert!(admitted.desired.is_some(), "{:#?}", admitted.diagnostics);
+    let mut registry = SpecRegistry::default();
+    registry.on_admitted(Path::new("e2e.yaml"), None, admitted, Timestamp(1));
+    registry
 }
 
 fn store(state: ContainerState, started_at: i64) -> Store {
-    world_of(&[container("c", "api", state, started_at)])
+    store_of(&[container("c", "api", state, started_at)])
 }
 
 fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
@@ -157,7 +157,7 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
     }
 }
 
-fn world_of(containers: &[Container]) -> Store {
+fn store_of(containers: &[Container]) -> Store {
     let mut store = Store::default();
     store.apply(WatchEvent::Connected(Timestamp(1)));
     store.apply(WatchEvent::Init);
@@ -169,8 +169,8 @@ fn world_of(containers: &[Container]) -> Store {
 }
 
 #[test]
-fn a_command_that_names_a_port_of_the_host_is_run_with_the_one_that_it_has() {
-    let book = book_of(
+fn exec_probe_uses_the_actual_host_port() {
+    let registry = registry_of(
         "version: '1'\nproject: { name: shop }\nservices:\n  db: { image: 'db:1', container: { name: shop-db, ports: ['5432:5432'] } }\n  api:\n    \
          image: 'nginx:1'\n    container:\n      name: shop-api\n      healthcheck: { type: exec, command: ['ask', 'host.docker.internal:5432'] }\n",
     );
@@ -182,102 +182,104 @@ fn a_command_that_names_a_port_of_the_host_is_run_with_the_one_that_it_has() {
     if let Some(facts) = &mut db.inspect {
         facts.config.bindings = vec![(port(5432), port(9001))];
     }
-    let store = world_of(&[container("c", "api", ContainerState::Running, 1), db]);
-    let places = Addresses {
+    let store = store_of(&[container("c", "api", ContainerState::Running, 1), db]);
+    let addresses = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
-    let wanted = target::wanted(&book.environments, &store, places);
-    let asked = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
+    let wanted = target::wanted(&registry.environments, &store, addresses);
+    let kind = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
     let command = ["ask", "host.docker.internal:9001"].map(str::to_owned).to_vec();
-    assert_eq!(*asked, ProbeKind::Exec { command });
+    assert_eq!(*kind, ProbeKind::Exec { command });
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_depends_on_a_service_that_runs_anew_is_asked_at_once() {
+async fn dependents_of_a_restarted_service_are_probed_immediately() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let fake = FakeBackend::empty();
-    *fake.exits.lock().unwrap() = vec![0, 1, 0];
-    let book = book_of(
+    *fake.exit_codes.lock().unwrap() = vec![0, 1, 0];
+    let registry = registry_of(
         "version: '1'\nproject: { name: shop }\nservices:\n  db: { image: 'db:1', container: { name: shop-db } }\n  api:\n    image: 'nginx:1'\n    dependsOn: [db]\n    \
          container:\n      name: shop-api\n      healthcheck: { type: exec, command: ['true'], interval: 60s, retries: 1, startPeriod: 1ms }\n",
     );
     let seen_at = |db: i64| {
-        Arc::new(world_of(&[
+        Arc::new(store_of(&[
             container("c", "api", ContainerState::Running, 900_000),
             container("d", "db", ContainerState::Running, db),
         ]))
     };
-    let (_specs, specs_seen) = watch::channel(Arc::new(book.environments));
-    let (stores, worlds_seen) = watch::channel(seen_at(900_000));
+    let (_specs, specs_seen) = watch::channel(Arc::new(registry.environments));
+    let (stores, stores_seen) = watch::channel(seen_at(900_000));
     let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
-    let places = Addresses {
+    let addresses = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
     let prober = super::run(
         Arc::new(fake),
         specs_seen,
-        worlds_seen,
+        stores_seen,
         ProberIo {
             healths,
             tally: Tally::default(),
         },
-        places,
+        addresses,
         clock,
         stop.clone(),
     );
-    let story = async {
+    let script = async {
         let id = ContainerId::new("c").unwrap();
-        let mut verdict = async |wanted: ProbeStatus| {
-            let is = |book: &Arc<HealthStates>| book.get(&id).is_some_and(|health| health.status == wanted);
+        let mut reached = async |wanted: ProbeStatus| {
+            let is = |registry: &Arc<HealthStates>| {
+                registry.get(&id).is_some_and(|health| health.status == wanted)
+            };
             seen.wait_for(is).await.unwrap();
             clock.now().since(Timestamp(1_000_000)).as_secs()
         };
-        assert_eq!(verdict(ProbeStatus::Healthy).await, 0);
+        assert_eq!(reached(ProbeStatus::Healthy).await, 0);
         stores.send_replace(seen_at(1_000_000));
-        assert_eq!(verdict(ProbeStatus::Unhealthy).await, 0, "not after its interval");
-        assert_eq!(verdict(ProbeStatus::Healthy).await, 60);
+        assert_eq!(reached(ProbeStatus::Unhealthy).await, 0, "not after its interval");
+        assert_eq!(reached(ProbeStatus::Healthy).await, 60);
         stop.cancel();
     };
-    let both = async { tokio::join!(prober, story) };
+    let both = async { tokio::join!(prober, script) };
     tokio::time::timeout(Duration::from_secs(600), both)
         .await
         .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
+async fn health_belongs_to_one_run_and_is_published_on_change() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (fake, tally) = (FakeBackend::empty(), Tally::default());
-    *fake.exits.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
-    let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
-    let (stores, worlds_seen) = watch::channel(Arc::new(store(ContainerState::Running, 1_000_000)));
+    *fake.exit_codes.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
+    let (_specs, specs_seen) = watch::channel(Arc::new(registry().environments));
+    let (stores, stores_seen) = watch::channel(Arc::new(store(ContainerState::Running, 1_000_000)));
     let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
-    let places = Addresses {
+    let addresses = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
     let prober = super::run(
         Arc::new(fake),
         specs_seen,
-        worlds_seen,
+        stores_seen,
         ProberIo {
             healths,
             tally: tally.clone(),
         },
-        places,
+        addresses,
         clock,
         stop.clone(),
     );
-    let story = async {
+    let script = async {
         let mut flips = Vec::new();
         for _ in 0..4 {
             seen.changed().await.unwrap();
-            let book = seen.borrow_and_update().clone();
-            let health = &book[&ContainerId::new("c").unwrap()];
+            let registry = seen.borrow_and_update().clone();
+            let health = &registry[&ContainerId::new("c").unwrap()];
             assert_eq!(health.started_at, Some(Timestamp(1_000_000)));
             flips.push((health.status, clock.now().since(Timestamp(1_000_000)).as_secs()));
         }
@@ -304,84 +306,84 @@ async fn a_verdict_is_of_one_run_of_a_container_and_told_when_it_flips() {
         assert_eq!(
             health.unwrap().started_at,
             Some(Timestamp(1_050_000)),
-            "a new run has a verdict of its own"
+            "a new run has its own status"
         );
         stores.send_replace(Arc::new(store(ContainerState::Exited, 1_050_000)));
-        seen.wait_for(|book| book.is_empty()).await.unwrap();
+        seen.wait_for(|registry| registry.is_empty()).await.unwrap();
         stop.cancel();
     };
-    let both = async { tokio::join!(prober, story) };
-    // Of the paused clock: a flip that never comes ends the test at once.
+    let both = async { tokio::join!(prober, script) };
+    // In paused time: a missing change ends the test immediately.
     tokio::time::timeout(Duration::from_secs(600), both)
         .await
         .unwrap();
-    let heard = |result: &str| tally.probes.with_label_values(&["exec", result]).get();
+    let count = |result: &str| tally.probes.with_label_values(&["exec", result]).get();
     assert!(
-        heard("bad") >= 4 && heard("good") >= 3,
-        "each probe counts, whatever the verdict"
+        count("failure") >= 4 && count("success") >= 3,
+        "each probe counts, whatever its result"
     );
     let timed = tally
         .probe_seconds
         .with_label_values(&["exec"])
         .get_sample_count();
-    assert_eq!(timed, heard("bad") + heard("good") + heard("missed"));
+    assert_eq!(timed, count("failure") + count("success") + count("missed"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_engine_is_away_nobody_is_asked_and_then_everybody_anew() {
+async fn probes_pause_during_an_outage_and_restart_after_it() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let fake = Arc::new(FakeBackend::empty());
-    *fake.exits.lock().unwrap() = vec![0];
+    *fake.exit_codes.lock().unwrap() = vec![0];
     let here = store(ContainerState::Running, 900_000);
     let mut away = here.clone();
     away.apply(WatchEvent::Disconnected(Timestamp(1_000_000), "cut".to_owned()));
-    let (_specs, specs_seen) = watch::channel(Arc::new(book().environments));
-    let (stores, worlds_seen) = watch::channel(Arc::new(here.clone()));
+    let (_specs, specs_seen) = watch::channel(Arc::new(registry().environments));
+    let (stores, stores_seen) = watch::channel(Arc::new(here.clone()));
     let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
     let stop = CancellationToken::new();
-    let places = Addresses {
+    let addresses = Addresses {
         publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
         engine_host: None,
     };
     let prober = super::run(
         fake.clone(),
         specs_seen,
-        worlds_seen,
+        stores_seen,
         ProberIo {
             healths,
             tally: Tally::default(),
         },
-        places,
+        addresses,
         clock,
         stop.clone(),
     );
-    let story = async {
+    let script = async {
         let id = ContainerId::new("c").unwrap();
         let mut decided = async |wanted: Option<ProbeStatus>| {
-            let is = |book: &Arc<HealthStates>| book.get(&id).map(|health| health.status) == wanted;
+            let is = |registry: &Arc<HealthStates>| registry.get(&id).map(|health| health.status) == wanted;
             seen.wait_for(is).await.unwrap();
             clock.now().since(Timestamp(1_000_000)).as_secs()
         };
         assert_eq!(decided(Some(ProbeStatus::Healthy)).await, 0);
-        *fake.exits.lock().unwrap() = vec![-1];
+        *fake.exit_codes.lock().unwrap() = vec![-1];
         stores.send_replace(Arc::new(away.clone()));
         let unhealthy = decided(Some(ProbeStatus::Unhealthy));
-        let judged = tokio::time::timeout(Duration::from_secs(600), unhealthy).await;
-        assert!(judged.is_err(), "it is judged by questions that nobody could put");
-        // It is asked at once, and has all its retries.
-        *fake.exits.lock().unwrap() = vec![1];
+        let admitted = tokio::time::timeout(Duration::from_secs(600), unhealthy).await;
+        assert!(admitted.is_err(), "probes that cannot be sent changed the status");
+        // The probe runs immediately and has all its retries.
+        *fake.exit_codes.lock().unwrap() = vec![1];
         stores.send_replace(Arc::new(here.clone()));
         assert_eq!(decided(Some(ProbeStatus::Unhealthy)).await, 610);
-        // What was found on the way into an outage is found anew.
+        // Results during the outage are discarded.
         stores.send_replace(Arc::new(away.clone()));
         tokio::time::sleep(Duration::from_secs(60)).await;
         stores.send_replace(Arc::new(here.clone()));
         assert_eq!(decided(Some(ProbeStatus::Starting)).await, 670);
-        *fake.exits.lock().unwrap() = vec![0];
+        *fake.exit_codes.lock().unwrap() = vec![0];
         assert_eq!(decided(Some(ProbeStatus::Healthy)).await, 670);
         stop.cancel();
     };
-    let both = async { tokio::join!(prober, story) };
+    let both = async { tokio::join!(prober, script) };
     tokio::time::timeout(Duration::from_secs(3_600), both)
         .await
         .unwrap();

@@ -1,4 +1,4 @@
-//! What people and agents ask for: taken in at once, answered when it is on disk.
+//! Commands of people and agents: applied immediately, answered once they are on disk.
 
 use argus_backend::Backend;
 use argus_core::ident::EnvName;
@@ -9,10 +9,10 @@ use crate::handle::{Command, CommandError, Reply, Request};
 use crate::overrides;
 use crate::persisted::Saved;
 
-/// A command that was taken in and is not on disk yet.
+/// Reply to a command that is not on disk yet.
 pub(super) struct PendingReply {
     number: u64,
-    answer: Reply,
+    response: Reply,
     reply: oneshot::Sender<Result<Reply, CommandError>>,
 }
 
@@ -20,15 +20,15 @@ impl<B: Backend> Reconciler<B> {
     pub(super) fn handle_command(&mut self, request: Request) {
         let specs = self.inputs.specs.borrow().clone();
         let store = self.inputs.stores.borrow().clone();
-        let facts = overrides::OverrideInputs {
+        let inputs = overrides::OverrideInputs {
             specs: &specs,
             store: &store,
-            memory: self.planner.state(),
+            state: self.planner.state(),
             now: self.clock.now(),
         };
         let result = match &request.command {
             Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
-            command => self.overrides.apply(command, facts),
+            command => self.overrides.apply(command, inputs),
         };
         if result.is_ok() {
             match &request.command {
@@ -36,7 +36,7 @@ impl<B: Backend> Reconciler<B> {
                     self.planner.retry(environment);
                 }
                 Command::Cancel { environment } => {
-                    // A fork and what was rolled back run other images than a file says.
+                    // A fork or a rollback runs other images than the spec file lists.
                     if let Some(accepted) = self.overrides.accepted(environment, &specs) {
                         self.executor.abort_images(&accepted.desired);
                     }
@@ -56,42 +56,42 @@ impl<B: Backend> Reconciler<B> {
         self.recorder.record_command(&request.command, result.is_ok());
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         match result {
-            // What is not on disk does not outlive a crash, and so it is not done yet.
-            Ok(answer) => {
+            // The reply waits for the disk, because the command would not survive a crash before that.
+            Ok(response) => {
                 self.commands += 1;
                 self.pending_replies.push(PendingReply {
                     number: self.commands,
-                    answer,
+                    response,
                     reply: request.reply,
                 });
             }
             Err(error) => {
-                let _nobody_waits = request.reply.send(Err(error));
+                let _receiver_gone = request.reply.send(Err(error));
             }
         }
     }
 
-    /// Answers the commands that are on disk, or cannot be kept; they stand in any case.
+    /// Answers the commands that are on disk or could not be saved; both are in effect.
     pub(super) fn reply_when_persisted(&mut self) {
         let written = self.inputs.written.borrow_and_update();
         let Some(Saved { value, error }) = &*written else {
             return;
         };
-        let (kept, unkept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending_replies)
+        let (saved, unsaved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending_replies)
             .into_iter()
-            .partition(|unkept| unkept.number <= value.commands);
-        self.pending_replies = unkept;
-        for PendingReply { answer, reply, .. } in kept {
+            .partition(|unsaved| unsaved.number <= value.commands);
+        self.pending_replies = unsaved;
+        for PendingReply { response, reply, .. } in saved {
             let result = match error {
-                None => Ok(answer),
+                None => Ok(response),
                 Some(why) => Err(CommandError::NotPersisted(why.clone())),
             };
-            // Whoever asked may have gone.
-            let _nobody_waits = reply.send(result);
+            // The requester may be gone.
+            let _receiver_gone = reply.send(result);
         }
     }
 
-    /// An engine that is away is looked for at once, too.
+    /// Resets a breaker. Without an environment, it also reconnects to an unreachable engine immediately.
     fn reset_breaker(&mut self, environment: Option<&EnvName>) -> Result<Reply, CommandError> {
         if let Some(env) = environment
             && !self.outputs.desires.borrow().contains_key(env)

@@ -1,4 +1,4 @@
-//! The tasks, each started with what it listens to and what it tells.
+//! Start functions of the tasks, each with its channels.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ use crate::specs::{self, Rules, SpecRegistry, StartingPoint};
 use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
 
-/// What the prober looks at.
+/// Inputs of the prober.
 pub(super) type Watches = (watch::Receiver<Arc<DesiredState>>, watch::Receiver<Arc<Store>>);
 
 pub(super) fn start_specs(
     supervisor: &Supervisor,
     rules: Rules,
-    (kept, books, reader): (
+    (starting_point, sender, reader): (
         watch::Sender<StartingPoint>,
         watch::Sender<Arc<SpecRegistry>>,
         SyncResponder,
@@ -44,45 +44,52 @@ pub(super) fn start_specs(
 ) {
     let stop = stop.clone();
     supervisor.spawn("specs", Importance::Critical, move || {
-        let (kept, books) = (kept.clone(), books.clone());
-        specs::run(rules.clone(), kept, books, reader.clone(), clock, stop.clone())
+        let (starting_point, sender) = (starting_point.clone(), sender.clone());
+        specs::run(
+            rules.clone(),
+            starting_point,
+            sender,
+            reader.clone(),
+            clock,
+            stop.clone(),
+        )
     });
 }
 
-/// What outlives the process is written by those who are told of it.
-pub(super) fn start_keepers(
+/// Starts the tasks that persist values after each change.
+pub(super) fn start_writers(
     supervisor: &Supervisor,
     state: &StateDir,
     (persisted, written): (
         watch::Receiver<PersistedState>,
         watch::Sender<Option<Saved<PersistedState>>>,
     ),
-    kept: watch::Receiver<StartingPoint>,
+    starting_point: watch::Receiver<StartingPoint>,
 ) {
-    let memory = persisted::persist(state.state_json(), persisted, Some(written));
-    supervisor.spawn_once("memory", Importance::Critical, memory);
-    let book = persisted::persist(state.specs_json(), kept, None);
-    supervisor.spawn_once("book", Importance::Critical, book);
+    let state_writer = persisted::persist(state.state_json(), persisted, Some(written));
+    supervisor.spawn_once("state_writer", Importance::Critical, state_writer);
+    let registry_writer = persisted::persist(state.specs_json(), starting_point, None);
+    supervisor.spawn_once("registry_writer", Importance::Critical, registry_writer);
 }
 
 pub(super) fn start_prober<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
-    eyes: Watches,
-    voice: ProberIo,
-    places: Addresses,
+    watches: Watches,
+    io: ProberIo,
+    addresses: Addresses,
     clock: Clock,
     stop: &CancellationToken,
 ) {
     let (backend, stop) = (backend.clone(), stop.clone());
     supervisor.spawn("prober", Importance::Critical, move || {
-        let (desires, stores) = eyes.clone();
+        let (desires, stores) = watches.clone();
         prober::run(
             backend.clone(),
             desires,
             stores,
-            voice.clone(),
-            places,
+            io.clone(),
+            addresses,
             clock,
             stop.clone(),
         )
@@ -93,18 +100,18 @@ pub(super) fn start_lease<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
     holder: lease::OwnLease,
-    about: lease::LeaseInputs,
+    inputs: lease::LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
     stop: &CancellationToken,
 ) {
     let (backend, stop) = (backend.clone(), stop.clone());
     supervisor.spawn("lease", Importance::Critical, move || {
-        let (holder, about) = (holder.clone(), about.clone());
+        let (holder, inputs) = (holder.clone(), inputs.clone());
         lease::run(
             backend.clone(),
             holder,
-            about,
+            inputs,
             leases.clone(),
             clock,
             stop.clone(),
@@ -121,18 +128,24 @@ pub(super) fn start_preflight<B: Backend>(
     stop: &CancellationToken,
 ) -> (Arc<Notify>, watch::Receiver<Arc<PreflightSnapshot>>) {
     let (preflights, seen) = watch::channel(Arc::default());
-    let wanted = Arc::new(Notify::new());
-    let lines = PreflightIo {
-        wanted: wanted.clone(),
+    let needs_preflight = Arc::new(Notify::new());
+    let channels = PreflightIo {
+        wanted: needs_preflight.clone(),
         stores,
         preflights,
     };
     let (backend, state, stop) = (backend.clone(), state.clone(), stop.clone());
-    // New environments wait for it.
-    supervisor.spawn("surveyor", Importance::Critical, move || {
-        preflight::run(backend.clone(), state.clone(), lines.clone(), clock, stop.clone())
+    // Critical, because new environments wait for a preflight check.
+    supervisor.spawn("preflight", Importance::Critical, move || {
+        preflight::run(
+            backend.clone(),
+            state.clone(),
+            channels.clone(),
+            clock,
+            stop.clone(),
+        )
     });
-    (wanted, seen)
+    (needs_preflight, seen)
 }
 
 pub(super) fn start_connectivity<B: Backend>(
@@ -143,18 +156,18 @@ pub(super) fn start_connectivity<B: Backend>(
     clock: Clock,
     stop: &CancellationToken,
 ) -> watch::Receiver<Arc<CheckResults>> {
-    let book = CheckResults {
+    let results = CheckResults {
         helpers,
         ..CheckResults::default()
     };
-    let (books, seen) = watch::channel(Arc::new(book));
+    let (sender, seen) = watch::channel(Arc::new(results));
     let (backend, stop) = (backend.clone(), stop.clone());
-    // Without it everything goes on; it only tells.
-    supervisor.spawn("verifier", Importance::Useful, move || {
+    // Only useful: the controller works without connectivity checks.
+    supervisor.spawn("connectivity", Importance::Useful, move || {
         connectivity::run(
             backend.clone(),
             snapshots.clone(),
-            books.clone(),
+            sender.clone(),
             clock,
             stop.clone(),
         )

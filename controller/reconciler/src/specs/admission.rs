@@ -1,4 +1,4 @@
-//! The judge in service: YAML, then admission, with every complaint at its place in the file.
+//! Spec admission: parses the YAML, admits the spec, and places every diagnostic in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use super::admitter::{AdmissionInput, Admitter, Context, Needs};
 use super::registry::Admission;
 use super::surroundings::{Access, Surroundings};
 
-/// Admits files as the format has them.
+/// Admitter for the spec format of Argus.
 #[derive(Debug, Clone, Default)]
 pub struct SpecAdmitter {
     /// What files may reach on this host.
@@ -69,13 +69,13 @@ impl Admitter for SpecAdmitter {
         let Some(spec) = yaml::read(&name, bytes).spec else {
             return Needs::default();
         };
-        let beside = path.parent().unwrap_or(Path::new("/"));
+        let folder = path.parent().unwrap_or(Path::new("/"));
         let document = |(name, mock): (&String, &Mock)| {
             let written = mock.openapi.as_ref().filter(|_| mock.image.is_none())?;
-            Some((name.clone(), beside.join(written)))
+            Some((name.clone(), folder.join(written)))
         };
         let documents = spec.mocks.iter().filter_map(document).collect();
-        let own = |(name, mock): (&String, &Mock)| {
+        let own_image = |(name, mock): (&String, &Mock)| {
             mock.image.is_none().then(|| Context {
                 service: name.clone(),
                 folder: self.own_image.clone(),
@@ -83,8 +83,8 @@ impl Admitter for SpecAdmitter {
                 excluded: Excluded::default(),
             })
         };
-        let own: Vec<Context> = spec.mocks.iter().filter_map(own).collect();
-        // Admission settles where a context lies; what it refuses is not built.
+        let own_image: Vec<Context> = spec.mocks.iter().filter_map(own_image).collect();
+        // Admission resolves the build contexts; a refused spec is not built.
         let mut context = self.context(path, host.clone());
         context.env_vars.clone_from(variables);
         let desired = admit(&spec, &context).desired;
@@ -101,78 +101,80 @@ impl Admitter for SpecAdmitter {
                 Image::Built(_) | Image::Named(_) => None,
             });
         Needs {
-            builds: builds.chain(own).collect(),
+            builds: builds.chain(own_image).collect(),
             documents,
         }
     }
 
-    fn admit(&self, reading: &AdmissionInput<'_>) -> Admission {
-        let read = yaml::read(reading.name, reading.bytes);
-        let mut context = self.context(reading.path, reading.host.clone());
-        context.env_vars.clone_from(&reading.variables);
-        context.now = reading.first_seen;
-        context.uuid.clone_from(&reading.uuid);
+    fn admit(&self, input: &AdmissionInput<'_>) -> Admission {
+        let read = yaml::read(input.name, input.bytes);
+        let mut context = self.context(input.path, input.host.clone());
+        context.env_vars.clone_from(&input.variables);
+        context.now = input.first_seen;
+        context.uuid.clone_from(&input.uuid);
         let Some(spec) = &read.spec else {
             return refused(&read, &context);
         };
         let mut diagnostics = read.diagnostics.clone();
-        let mut unread = Vec::new();
-        for (service, digest) in &reading.digests {
+        let mut unreadable = Vec::new();
+        for (service, digest) in &input.digests {
             match digest.as_ref().map(|hex| Hash::new(hex.clone())) {
                 Ok(Ok(hash)) => drop(context.build_digests.insert(service.clone(), hash)),
-                Ok(Err(error)) => unread.push((service, error.to_string())),
-                Err(why) => unread.push((service, why.clone())),
+                Ok(Err(error)) => unreadable.push((service, error.to_string())),
+                Err(why) => unreadable.push((service, why.clone())),
             }
         }
-        for (mock, text) in &reading.documents {
+        for (mock, text) in &input.documents {
             match text {
                 Ok(text) => drop(context.documents.insert(mock.clone(), text.clone())),
                 Err(why) => {
                     let diagnostic = Diagnostic::error(format!("mocks.{mock}.openapi"), why.clone());
-                    let diagnostic =
-                        diagnostic.hint("`openapi` is relative to the folder that the file lies in");
+                    let diagnostic = diagnostic.hint("`openapi` is relative to the folder of the spec file");
                     diagnostics.push(read.source.placed(diagnostic));
                 }
             }
         }
         let admission = admit(spec, &context);
-        diagnostics.extend(mocks(reading, spec).map(|diagnostic| read.source.placed(diagnostic)));
+        diagnostics.extend(mocks(input, spec).map(|diagnostic| read.source.placed(diagnostic)));
         diagnostics.extend(
             admission
                 .diagnostics
                 .into_iter()
                 .map(|diagnostic| read.source.placed(diagnostic)),
         );
-        for (service, why) in &unread {
+        for (service, why) in &unreadable {
             let diagnostic = if spec.mocks.contains_key(*service) {
-                Diagnostic::error(format!("mocks.{service}"), format!("it cannot be served: {why}"))
+                Diagnostic::error(
+                    format!("mocks.{service}"),
+                    format!("cannot serve the mock: {why}"),
+                )
             } else {
                 Diagnostic::error(format!("services.{service}.build.context"), why.clone())
-                    .hint("`context` is relative to the folder that the file lies in")
+                    .hint("`context` is relative to the folder of the spec file")
             };
             diagnostics.push(read.source.placed(diagnostic));
         }
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
-            desired: admission.desired.filter(|_| unread.is_empty() && !refused),
+            desired: admission.desired.filter(|_| unreadable.is_empty() && !refused),
             diagnostics,
         }
     }
 }
 
-/// What is wrong with the mocks that this program serves, in the words of what serves them.
-fn mocks(reading: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Diagnostic> {
+/// Diagnostics of the mocks that this program serves, from the code that serves them.
+fn mocks(input: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Diagnostic> {
     let of = |(name, mock): (&String, &Mock)| {
-        let document = match reading.documents.get(name) {
+        let document = match input.documents.get(name) {
             Some(Ok(text)) => Some(text.clone()),
-            // It is said already that it cannot be read.
+            // The diagnostic of the unreadable document was added before.
             Some(Err(_)) => return Vec::new(),
             None => None,
         };
         let config = MockConfig::new(name, mock.clone(), document);
         let mut diagnostics = CompiledMock::new(&config, Vec::new()).1;
         if config.to_json().len() > LARGEST {
-            let message = format!("mock `{name}` is larger than the {LARGEST} bytes that can be served");
+            let message = format!("mock `{name}` exceeds the maximum of {LARGEST} bytes");
             diagnostics.push(Diagnostic::error(format!("mocks.{name}"), message));
         }
         diagnostics
@@ -181,7 +183,8 @@ fn mocks(reading: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = D
     served.flat_map(of).collect::<Vec<_>>().into_iter()
 }
 
-/// A file that cannot be taken as it is: all that is wrong with it, as far as the rest of it can be judged too.
+/// Admission of a file that does not parse completely: its diagnostics, with those of the parts that can be
+/// admitted.
 fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
     let mut diagnostics = read.diagnostics.clone();
     if let Some(rest) = &read.rest {
@@ -191,7 +194,7 @@ fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
                 .into_iter()
                 .map(|diagnostic| read.source.placed(diagnostic)),
         );
-        diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|place| (place.line, place.column)));
+        diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }
     Admission {
         desired: None,
@@ -204,10 +207,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_of_form_and_of_meaning_are_told_at_once() {
+    fn syntax_and_semantic_errors_are_reported_together() {
         let text = "project: { name: both }\nservices:\n  - name: a\n    image: x\n    memory: lots\n    container: { name: a }\n  \
                     - name: b\n    image: x\n    container: { name: \"b/../c\", ports: [\"99999:80\"] }\n";
-        let reading = AdmissionInput {
+        let input = AdmissionInput {
             path: Path::new("/specs/e2e.yaml"),
             name: "e2e.yaml",
             bytes: text.as_bytes(),
@@ -218,33 +221,36 @@ mod tests {
             uuid: String::new(),
             first_seen: Timestamp::default(),
         };
-        let judged = SpecAdmitter::default().admit(&reading);
-        assert_eq!(judged.desired, None);
-        let told: Vec<(String, usize)> = judged
+        let admission = SpecAdmitter::default().admit(&input);
+        assert_eq!(admission.desired, None);
+        let locations: Vec<(String, usize)> = admission
             .diagnostics
             .iter()
             .map(|diagnostic| {
                 (
                     diagnostic.path.clone(),
-                    diagnostic.location.map_or(0, |place| place.line),
+                    diagnostic.location.map_or(0, |location| location.line),
                 )
             })
             .collect();
         assert!(
-            told.iter()
+            locations
+                .iter()
                 .any(|(path, line)| path.ends_with("memory") && *line == 5),
-            "{told:?}"
+            "{locations:?}"
         );
         assert!(
-            told.iter()
+            locations
+                .iter()
                 .any(|(path, line)| path.ends_with("ports[0]") && *line == 9),
-            "{told:?}"
+            "{locations:?}"
         );
         assert!(
-            told.iter()
+            locations
+                .iter()
                 .any(|(path, line)| path.ends_with("container.name") && *line == 9),
-            "{told:?}"
+            "{locations:?}"
         );
-        assert_eq!(told.len(), 3, "and nothing that is not so: {told:?}");
+        assert_eq!(locations.len(), 3, "no further diagnostics: {locations:?}");
     }
 }

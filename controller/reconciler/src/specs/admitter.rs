@@ -1,4 +1,4 @@
-//! Whoever decides what a file's contents mean.
+//! Admitter interface: the decision about the meaning of a file's contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,79 +13,80 @@ use super::digest::Digests;
 use super::registry::Admission;
 use super::surroundings::Surroundings;
 
-/// A file's contents with their surroundings.
+/// Contents of a file with all other inputs of its admission.
 #[derive(Debug, Clone)]
 pub struct AdmissionInput<'a> {
     /// Absolute path without links.
     pub path: &'a Path,
-    /// Path relative to the spec folder, for people.
+    /// Path relative to the specs folder, for people.
     pub name: &'a str,
-    /// Contents.
+    /// Contents of the file.
     pub bytes: &'a [u8],
-    /// What `{{env.X}}` may read.
+    /// Variables that `{{env.X}}` may read.
     pub variables: BTreeMap<String, String>,
-    /// Digest of each build's context by service, or why there is none.
+    /// Digest of each build context by service, or the cause of its absence.
     pub digests: BTreeMap<String, Result<String, String>>,
-    /// Text of each mock's `openapi` document, or why there is none.
+    /// Text of each mock's `openapi` document, or the cause of its absence.
     pub documents: BTreeMap<String, Result<String, String>>,
     /// Where the paths that the contents name lead.
     pub host: HostPaths,
     /// Stable for these contents.
     pub uuid: String,
-    /// When these contents were seen first.
+    /// Time at which these contents were first read.
     pub first_seen: Timestamp,
 }
 
-/// A build that a file wants.
+/// Build context that a spec file requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// Service that runs it.
+    /// Service that runs the image.
     pub service: String,
     /// Absolute path of the context.
     pub folder: PathBuf,
-    /// Dockerfile, absolute or relative to the context.
+    /// Path of the Dockerfile, absolute or relative to the context.
     pub dockerfile: PathBuf,
     /// What the context never contains.
     pub excluded: Excluded,
 }
 
-/// What contents need to be judged by, beside themselves.
+/// Other files that the admission of the contents requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The builds.
+    /// Build contexts.
     pub builds: Vec<Context>,
-    /// The `openapi` document of each mock that has one.
+    /// Path of each mock's `openapi` document.
     pub documents: BTreeMap<String, PathBuf>,
 }
 
-/// The image of this program, which serves mocks: made when a file needs it first.
+/// Image of this program, which serves mocks. Its context is written when a file first needs it.
 #[derive(Clone)]
 pub struct OwnImage {
-    /// Absolute path of the folder that it is built from.
+    /// Absolute path of the build context.
     pub folder: PathBuf,
-    /// Fills the folder; `None`: nothing is built from here, and it is taken as it is.
+    /// Writer of the context; `None` if nothing is built here, and the folder is used as it is.
     pub fill: Option<Fill>,
 }
 
-/// Fills a folder, or finds it filled; blocks.
+/// Writes the context unless it is complete; blocks.
 pub type Fill = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 impl OwnImage {
-    /// The digest of a build's folder, which is filled before if it is this one; `None` where nobody could look.
+    /// Returns the digest of a build context, which is written before if it is this one. `None` if the context is
+    /// unavailable here.
     ///
     /// # Errors
-    /// In words: the folder cannot be filled or read.
+    /// Text: the context cannot be written or read.
     pub fn digest(&self, build: &Context, digests: &mut Digests) -> Option<Result<String, String>> {
-        let filled = match &self.fill {
+        let result = match &self.fill {
             _ if build.folder != self.folder => Ok(()),
             Some(fill) => fill(),
             None if build.folder.exists() => Ok(()),
             None => return None,
         };
-        let digest = filled.and_then(|()| digests.of(&build.folder, &build.dockerfile, &build.excluded));
+        let digest = result.and_then(|()| digests.of(&build.folder, &build.dockerfile, &build.excluded));
         Some(digest.map_err(|error| {
             let folder = build.folder.display();
-            format!("build context `{folder}` cannot be read: {error}")
+            format!("cannot read build context `{folder}`: {error}")
         }))
     }
 }
@@ -115,6 +116,6 @@ pub trait Admitter: Send + Sync + 'static {
         host: &HostPaths,
     ) -> Needs;
 
-    /// What the contents mean.
-    fn admit(&self, reading: &AdmissionInput<'_>) -> Admission;
+    /// Admits the contents.
+    fn admit(&self, input: &AdmissionInput<'_>) -> Admission;
 }

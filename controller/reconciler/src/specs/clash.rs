@@ -1,9 +1,10 @@
-//! Whether two environments claim one thing.
+//! Conflict check: whether two environments claim the same resource.
 
 use argus_core::desired::Desired;
 use argus_core::ident::ResourceName;
 
-/// Whether both cannot be; what exactly they share is said by [`argus_core::desired::conflict::conflicts`].
+/// Reports whether the environments conflict. [`argus_core::desired::conflict::conflicts`] lists the shared
+/// resources.
 pub(super) fn clash(new: &Desired, held: &Desired) -> bool {
     let name_taken = |name: &ResourceName| held.services.values().any(|s| s.container_name == *name);
     new.env == held.env

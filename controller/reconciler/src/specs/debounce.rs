@@ -1,4 +1,4 @@
-//! When a file's contents count: once they read the same twice, some time apart.
+//! Debounce of file contents: they take effect after two equal reads, some time apart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use argus_core::time::Timestamp;
 
-/// How far apart the two readings are.
-pub const APART: Duration = Duration::from_millis(200);
+/// Minimum time between the two reads.
+pub const MIN_GAP: Duration = Duration::from_millis(200);
 
-/// Contents that were read once and have not been confirmed.
+/// Contents that were read once and are not confirmed.
 #[derive(Debug, Clone)]
 pub struct Debounce<H> {
     pending: BTreeMap<PathBuf, (H, Timestamp)>,
@@ -24,20 +24,20 @@ impl<H> Default for Debounce<H> {
 }
 
 impl<H: PartialEq> Debounce<H> {
-    /// Takes a reading of a file; tells whether it counts from now on.
-    /// `known`: the reading that counts already, which needs no second look.
-    pub fn counts(&mut self, path: &Path, hash: H, known: Option<&H>, now: Timestamp) -> bool {
+    /// Adds a read of a file. Returns true if its contents are confirmed by it. Contents equal to `known`, which
+    /// are in effect, need no second read.
+    pub fn confirm(&mut self, path: &Path, hash: H, known: Option<&H>, now: Timestamp) -> bool {
         if known == Some(&hash) {
             self.pending.remove(path);
             return false;
         }
         match self.pending.get(path) {
             Some((before, since)) if *before == hash => {
-                let settled = now.since(*since) >= APART;
-                if settled {
+                let is_confirmed = now.since(*since) >= MIN_GAP;
+                if is_confirmed {
                     self.pending.remove(path);
                 }
-                settled
+                is_confirmed
             }
             _ => {
                 self.pending.insert(path.to_path_buf(), (hash, now));
@@ -46,24 +46,24 @@ impl<H: PartialEq> Debounce<H> {
         }
     }
 
-    /// Forgets the files that are no longer there.
-    pub fn keep(&mut self, there: impl Fn(&Path) -> bool) {
-        self.pending.retain(|path, _| there(path));
+    /// Drops files that no longer exist.
+    pub fn retain_files(&mut self, exists: impl Fn(&Path) -> bool) {
+        self.pending.retain(|path, _| exists(path));
     }
 
-    /// Whether this file waits for its second reading.
-    pub fn waits(&self, path: &Path) -> bool {
+    /// Reports whether the file waits for its second read.
+    pub fn is_pending(&self, path: &Path) -> bool {
         self.pending.contains_key(path)
     }
 
-    /// No file waits.
+    /// Reports whether no file waits.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// When the next file is to be read again.
-    pub fn again_at(&self) -> Option<Timestamp> {
-        self.pending.values().map(|(_, since)| *since + APART).min()
+    /// Time of the next second read.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        self.pending.values().map(|(_, since)| *since + MIN_GAP).min()
     }
 }
 
@@ -72,21 +72,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_count_when_they_read_the_same_twice() {
+    fn contents_are_confirmed_by_two_equal_reads() {
         let path = Path::new("e2e.yaml");
-        let mut settle = Debounce::default();
-        let mut at = |ms, hash, known: Option<&u8>| settle.counts(path, hash, known, Timestamp(ms));
+        let mut debounce = Debounce::default();
+        let mut at = |ms, hash, known: Option<&u8>| debounce.confirm(path, hash, known, Timestamp(ms));
         assert!(!at(0, 1, None), "read once");
         assert!(!at(199, 1, None), "too soon");
         assert!(!at(250, 2, None), "another one");
         assert!(!at(460, 3, None), "and another one");
         assert!(at(660, 3, None));
-        assert!(!at(900, 3, Some(&3)), "it counts already");
+        assert!(!at(900, 3, Some(&3)), "it is in effect already");
         assert!(!at(1_000, 4, Some(&3)));
-        assert!(!at(1_100, 3, Some(&3)), "back to what counts");
-        assert!(!at(1_200, 4, Some(&3)), "the earlier look at it is forgotten");
-        assert_eq!(settle.again_at(), Some(Timestamp(1_400)));
-        settle.keep(|_| false);
-        assert!(settle.is_empty());
+        assert!(!at(1_100, 3, Some(&3)), "back to the contents in effect");
+        assert!(!at(1_200, 4, Some(&3)), "the earlier read is discarded");
+        assert_eq!(debounce.next_at(), Some(Timestamp(1_400)));
+        debounce.retain_files(|_| false);
+        assert!(debounce.is_empty());
     }
 }

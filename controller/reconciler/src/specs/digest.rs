@@ -1,4 +1,4 @@
-//! What a build's context holds, as one hash: another hash is another image.
+//! Digest of a build context: another digest requires another image.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 
 use super::scan::Stamp;
 
-/// Most entries of a context that are looked at.
+/// Maximum number of entries of a context.
 const MAX_ENTRIES: usize = 50_000;
-/// Most bytes of a context that are read.
+/// Maximum size of a context, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Hashes of files, read again only where they changed.
+/// Cached hashes of files, which are read again only after a change.
 #[derive(Debug, Default)]
 pub struct Digests {
     files: BTreeMap<PathBuf, (Stamp, [u8; 32])>,
@@ -64,13 +64,13 @@ impl Digests {
                 }
                 if entries > MAX_ENTRIES || bytes > MAX_BYTES {
                     return Err(io::Error::other(
-                        "build context holds more than 50,000 entries or 2 GiB; a `.dockerignore` makes it smaller",
+                        "build context exceeds 50,000 entries or 2 GiB; exclude files with a `.dockerignore`",
                     ));
                 }
                 found.insert(path, meta);
             }
         }
-        // In the order of the paths, which does not depend on the file system.
+        // Sorted by path, independent of the order in the file system.
         for (path, meta) in found {
             all.update(path.as_os_str().as_encoded_bytes());
             all.update([0]);
@@ -79,7 +79,7 @@ impl Digests {
         Ok(hex(&all.finalize()))
     }
 
-    /// Forgets the files that nobody asked for since the last call.
+    /// Drops the files that were not used since the last call.
     pub fn sweep(&mut self) {
         self.files = std::mem::take(&mut self.used);
     }
@@ -87,7 +87,7 @@ impl Digests {
     fn entry(&mut self, path: &Path, meta: &Metadata) -> io::Result<Vec<u8>> {
         let kind = meta.file_type();
         if kind.is_symlink() {
-            // A link enters the context as a link: what it points to is not followed.
+            // A symlink is part of the context as a link; its target is not read.
             let target = std::fs::read_link(path)?;
             return Ok([b"link ", target.as_os_str().as_encoded_bytes()].concat());
         }
@@ -141,7 +141,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The rules of `.dockerignore`, which anchors every pattern at the context's root.
+/// Rules of `.dockerignore`, which anchors every pattern at the context's root.
 fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
     let mut rules = ignore::gitignore::GitignoreBuilder::new("");
     let mut text = String::new();
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_enters_the_image_changes_the_digest_and_nothing_else_does() {
+    fn only_included_files_change_the_digest() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(digest(), first, "ignored");
         write("keep.log", "kept");
         let second = digest();
-        assert_ne!(second, first, "let in again");
+        assert_ne!(second, first, "included again");
         write("src/main.rs", "fn main() { loop {} }");
         let third = digest();
         assert_ne!(third, second);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_dockerfile_is_an_error() {
+    fn missing_dockerfile_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         assert!(
             Digests::default()

@@ -1,4 +1,4 @@
-//! What a spec file may read of its surroundings: its `.env`, and what the controller was allowed to pass.
+//! Variables of a spec file: its `.env`, and the permitted environment variables of the controller.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::digest::hex;
 use super::scan::MAX_FILE;
 use super::surroundings::Surroundings;
 
-/// Prefix of variables that every file may read.
+/// Prefix of the variables that every spec file may read.
 pub const PREFIX: &str = "ARGUS_ENV_";
 
 /// The variables of the `.env` next to a spec file; a file that cannot be read says why.
@@ -34,7 +34,8 @@ pub fn document(path: &Path, around: &Surroundings) -> Result<String, String> {
     }
 }
 
-/// Adds what the controller passes on. It goes before the `.env`: somebody asked for it by name.
+/// Adds the permitted variables of the controller. They override the `.env`, because the user named them
+/// explicitly.
 pub fn passed(
     mut variables: BTreeMap<String, String>,
     process: &BTreeMap<String, String>,
@@ -48,7 +49,7 @@ pub fn passed(
     variables
 }
 
-/// A UUID that stays the same for the same contents of the same file.
+/// UUID that is stable for the same contents of the same file.
 pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
     let mut all = Sha256::new();
     for part in [controller.as_bytes(), path.as_os_str().as_encoded_bytes(), hash] {
@@ -56,7 +57,7 @@ pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
         all.update(part);
     }
     let mut hex: Vec<char> = hex(&all.finalize()[..16]).chars().collect();
-    // Version 8: made by a rule of one's own.
+    // Version 8: custom derivation.
     hex[12] = '8';
     hex[16] = 'a';
     let text: String = hex.into_iter().collect();
@@ -91,7 +92,7 @@ fn unquoted(value: &str) -> String {
         return rest.split('\'').next().unwrap_or(rest).to_owned();
     }
     let Some(rest) = value.strip_prefix('"') else {
-        // A `#` begins a comment only after a space, so that `a#b` is a value.
+        // A `#` starts a comment only after a space, so `a#b` is a value.
         return value.split(" #").next().unwrap_or(value).trim_end().to_owned();
     };
     let mut text = String::new();
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_dotenv_file() {
+    fn dotenv_lines_are_parsed() {
         let text =
             "# c\nA=1\nexport B = two words # c\nC='$x #1'\nD=\"a\\nb\\\"\" # c\nE=\nF=a#b\nnothing\n=x\n";
         let read = parse(text);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_belongs_to_contents() {
+    fn uuid_depends_on_controller_path_and_contents() {
         let one = uuid("C", Path::new("a"), &[1; 32]);
         assert_eq!(one, uuid("C", Path::new("a"), &[1; 32]));
         assert_ne!(one, uuid("C", Path::new("a"), &[2; 32]));

@@ -1,22 +1,22 @@
-//! A book that was lost: what its files held is not known before each of them is read.
+//! Incomplete registry: after a loss of `specs.json`, the previous contents of unread files are unknown.
 
 use super::registry::{FileState, SpecRegistry};
 
 impl SpecRegistry {
-    /// Nobody can tell what is desired of environments that are not in here: a file that does not count as it stands may
-    /// have held them.
+    /// Reports whether environments outside the registry may still be desired. A rejected or unread file may have
+    /// contained them.
     pub fn is_incomplete(&self) -> bool {
         self.incomplete
     }
 
-    /// Ends the doubt when every file that is there holds something.
+    /// Marks the registry as complete once every existing file has an accepted revision.
     pub(crate) fn complete_registry(&mut self) {
         let unknown = self.files.values().any(|entry| {
-            let counts = match entry.state {
+            let is_accepted = match entry.state {
                 FileState::Accepted => true,
                 FileState::Unread | FileState::Rejected | FileState::Conflict { .. } => false,
             };
-            !counts && entry.holds.is_none() && entry.gone_since.is_none()
+            !is_accepted && entry.holds.is_none() && entry.gone_since.is_none()
         });
         if self.scanned && self.unavailable.is_none() && !unknown {
             self.incomplete = false;

@@ -1,4 +1,4 @@
-//! One round over the spec folder: look, wait until it reads the same twice, judge, enter into the book.
+//! Spec loader: scans the folder once, debounces changed files, admits them, and updates the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,70 +20,70 @@ use super::surroundings::Surroundings;
 use argus_core::desired::Accepted;
 use argus_core::desired::host::HostPaths;
 
-/// A file that never reads the same twice does not keep the first scan open for longer than this.
+/// Maximum duration of the first scan, for files that never give two equal reads.
 const FIRST_SCAN: Duration = Duration::from_secs(10);
 
-/// How files are read and judged.
+/// Settings of the scan and the admission.
 #[derive(Clone)]
 pub struct Rules {
-    /// The spec folder, absolute.
+    /// Absolute path of the specs folder.
     pub folder: PathBuf,
-    /// Warnings refuse a file.
+    /// True if warnings refuse a file.
     pub strict: bool,
-    /// Names of variables that files may read.
+    /// Names of variables that spec files may read.
     pub env_allow: Vec<String>,
-    /// The controller's own variables.
+    /// Environment variables of the controller.
     pub process_env: BTreeMap<String, String>,
     /// Identity of the controller.
     pub controller: String,
-    /// The image that serves mocks.
+    /// Image that serves mocks.
     pub own_image: OwnImage,
-    /// Who judges.
+    /// Admitter of the files.
     pub admitter: Arc<dyn Admitter>,
 }
 
-/// What outlives the process: the last good revisions, and when contents were seen first.
+/// Persisted state: the accepted revisions, and the first-seen times of their contents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StartingPoint {
-    /// What counts, by file.
+    /// Accepted revisions by file.
     pub held: BTreeMap<PathBuf, Accepted>,
-    /// What files held before is not known.
+    /// True if earlier contents of the files are unknown.
     pub incomplete: bool,
-    /// Hash of the contents that were judged last, and when they were seen first, by file.
+    /// Hash of the last admitted contents and the time at which they were first read, by file.
     pub first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
 }
 
-/// The folder's reader with all that it remembers.
+/// Scanner of the specs folder with its caches.
 pub struct SpecLoader {
     rules: Rules,
     registry: SpecRegistry,
     scanner: Scanner,
     debounce: Debounce<Fingerprint>,
     digests: Digests,
-    /// What was judged last, by file.
+    /// Fingerprint of the last admission, by file.
     admitted: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
-    /// What else was to be read, by file, for these contents and variables.
+    /// Other required files, by file, for these contents and variables.
     needs: BTreeMap<PathBuf, (Fingerprint, Needs)>,
     /// The paths that contents name, by file, for these contents at this place.
     named: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
 
-/// All that a judgement depends on, as one hash.
+/// Hash of all inputs of an admission.
 type Fingerprint = [u8; 32];
 
-/// What came of a round.
+/// Result of a scan.
 #[derive(Debug, Clone, Default)]
 pub struct ScanResult {
-    /// The folders that were read, to be watched; `None`: the spec folder is not there.
+    /// Folders to watch; `None` if the specs folder does not exist.
     pub folders: Option<BTreeMap<PathBuf, (u64, u64)>>,
-    /// When time alone changes something.
+    /// Time of the next change without an event.
     pub next_at: Option<Timestamp>,
 }
 
-/// A file with its surroundings as they are now.
+/// Current contents of a file, with all other inputs of its admission.
 struct FileFingerprint {
     fingerprint: Fingerprint,
     variables: BTreeMap<String, String>,
@@ -95,35 +95,35 @@ struct FileFingerprint {
 }
 
 impl SpecLoader {
-    /// A desk that goes on from what was kept.
-    pub fn new(rules: Rules, kept: StartingPoint) -> Self {
-        let mut book = SpecRegistry::remembering(kept.held);
-        book.incomplete = kept.incomplete;
+    /// Creates a loader that continues from the persisted state.
+    pub fn new(rules: Rules, starting_point: StartingPoint) -> Self {
+        let mut registry = SpecRegistry::remembering(starting_point.held);
+        registry.incomplete = starting_point.incomplete;
         Self {
             scanner: Scanner::new(rules.folder.clone()),
             rules,
-            registry: book,
+            registry,
             debounce: Debounce::default(),
             digests: Digests::default(),
             admitted: BTreeMap::new(),
-            first_seen: kept.first_seen,
+            first_seen: starting_point.first_seen,
             needs: BTreeMap::new(),
             named: BTreeMap::new(),
             started: None,
         }
     }
 
-    /// The book as it stands.
+    /// Current registry.
     pub fn registry(&self) -> &SpecRegistry {
         &self.registry
     }
 
-    /// No file waits for its second reading.
+    /// Reports whether no file waits for its second read.
     pub fn is_settled(&self) -> bool {
         self.debounce.is_empty()
     }
 
-    /// What is to outlive the process.
+    /// State to persist.
     pub fn starting_point(&self) -> StartingPoint {
         StartingPoint {
             held: self.registry.held(),
@@ -132,11 +132,11 @@ impl SpecLoader {
         }
     }
 
-    /// Looks at everything once. Blocks on the file system.
+    /// Scans all files once. Blocks on the file system.
     pub fn scan_once(&mut self, now: Timestamp) -> ScanResult {
-        let began = *self.started.get_or_insert(now);
-        let settle = &self.debounce;
-        let scan = match self.scanner.scan(|path| settle.waits(path)) {
+        let started = *self.started.get_or_insert(now);
+        let debounce = &self.debounce;
+        let scan = match self.scanner.scan(|path| debounce.is_pending(path)) {
             Ok(scan) => scan,
             Err(error) => {
                 self.registry.pause(format!(
@@ -148,19 +148,19 @@ impl SpecLoader {
         };
         self.registry.resume(now);
         self.registry.notes = notes(&scan);
-        let there = |path: &Path| is_there(&scan, path);
-        self.registry.present(there, now);
-        self.debounce.keep(|path| scan.files.contains_key(path));
-        self.admitted.retain(|path, _| there(path));
+        let is_present = |path: &Path| may_exist(&scan, path);
+        self.registry.present(is_present, now);
+        self.debounce.retain_files(|path| scan.files.contains_key(path));
+        self.admitted.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
-            let seen = self.fingerprint(path, contents);
+            let current = self.fingerprint(path, contents);
             if self
                 .debounce
-                .counts(path, seen.fingerprint, self.admitted.get(path), now)
+                .confirm(path, current.fingerprint, self.admitted.get(path), now)
             {
-                self.admit(path, contents, seen, now);
-            } else if let Some(judged) = self.admitted.get(path) {
-                if *judged == seen.fingerprint {
+                self.admit(path, contents, current, now);
+            } else if let Some(admission) = self.admitted.get(path) {
+                if *admission == current.fingerprint {
                     self.registry.clear_pending(path, now);
                 } else {
                     self.registry.mark_pending(path, now);
@@ -174,11 +174,11 @@ impl SpecLoader {
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
         self.needs.retain(|path, _| known(path));
         self.named.retain(|path, _| known(path));
-        if self.debounce.is_empty() || now.since(began) >= FIRST_SCAN {
+        if self.debounce.is_empty() || now.since(started) >= FIRST_SCAN {
             self.registry.scanned = true;
         }
         self.registry.complete_registry();
-        let next_at = [self.debounce.again_at(), self.registry.expires_at()]
+        let next_at = [self.debounce.next_at(), self.registry.expires_at()]
             .into_iter()
             .flatten()
             .min();
@@ -188,50 +188,50 @@ impl SpecLoader {
         }
     }
 
-    /// Gathers what a judgement of these contents depends on.
+    /// Collects the inputs of the admission of these contents.
     fn fingerprint(&mut self, path: &Path, contents: &Contents) -> FileFingerprint {
-        let mut all = Sha256::new();
-        let (mut variables, mut dotenv_trouble) = (BTreeMap::new(), None);
+        let mut hasher = Sha256::new();
+        let (mut variables, mut dotenv_error) = (BTreeMap::new(), None);
         let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
         let mut around = self.rules.admitter.surroundings(&self.rules.folder.join(path));
         match contents {
             Contents::Text(text) => {
-                all.update(text.hash);
-                (variables, dotenv_trouble) = env_vars::dotenv(&around);
+                hasher.update(text.hash);
+                (variables, dotenv_error) = env_vars::dotenv(&around);
                 for (name, value) in &variables {
                     for part in [name, value] {
-                        all.update((part.len() as u64).to_be_bytes());
-                        all.update(part);
+                        hasher.update((part.len() as u64).to_be_bytes());
+                        hasher.update(part);
                     }
                 }
                 variables = env_vars::passed(variables, &self.rules.process_env, &self.rules.env_allow);
                 let named = self.named(path, &text.bytes, &around.file, text.hash);
                 around.resolve(&named);
-                all.update(around.file.as_os_str().as_encoded_bytes());
-                all.update(format!("{:?}", around.host));
-                let of = all.clone().finalize().into();
+                hasher.update(around.file.as_os_str().as_encoded_bytes());
+                hasher.update(format!("{:?}", around.host));
+                let of = hasher.clone().finalize().into();
                 let needs = self.needs(path, &text.bytes, &variables, &around, of);
                 for build in needs.builds {
                     let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
                         continue;
                     };
-                    all.update(format!("{}{digest:?}", build.service));
+                    hasher.update(format!("{}{digest:?}", build.service));
                     digests.insert(build.service, digest);
                 }
                 for (mock, at) in needs.documents {
                     let text = env_vars::document(&at, &around);
-                    all.update(format!("{mock}{text:?}"));
+                    hasher.update(format!("{mock}{text:?}"));
                     documents.insert(mock, text);
                 }
             }
-            Contents::TooLong(bytes) => all.update(format!("too long: {bytes}")),
-            Contents::Unreadable(why) => all.update(format!("unreadable: {why}")),
+            Contents::TooLong(bytes) => hasher.update(format!("too long: {bytes}")),
+            Contents::Unreadable(why) => hasher.update(format!("unreadable: {why}")),
         }
-        all.update(dotenv_trouble.as_deref().unwrap_or_default());
+        hasher.update(dotenv_error.as_deref().unwrap_or_default());
         FileFingerprint {
-            fingerprint: all.finalize().into(),
+            fingerprint: hasher.finalize().into(),
             variables,
-            dotenv_error: dotenv_trouble,
+            dotenv_error,
             file: around.file,
             host: around.host,
             digests,
@@ -273,28 +273,28 @@ impl SpecLoader {
         }
     }
 
-    /// Judges contents that count from now on.
-    fn admit(&mut self, path: &Path, contents: &Contents, seen: FileFingerprint, now: Timestamp) {
-        self.admitted.insert(path.to_path_buf(), seen.fingerprint);
+    /// Admits confirmed contents.
+    fn admit(&mut self, path: &Path, contents: &Contents, current: FileFingerprint, now: Timestamp) {
+        self.admitted.insert(path.to_path_buf(), current.fingerprint);
         let refused = |message: String, hint: &str| Admission {
             desired: None,
             diagnostics: vec![Diagnostic::error("", message).hint(hint)],
         };
-        let (text, mut judged) = match contents {
+        let (text, mut admission) = match contents {
             Contents::Text(text) => {
                 let first_seen = self.first_seen(path, text.hash, now);
-                let reading = AdmissionInput {
-                    path: &seen.file,
+                let input = AdmissionInput {
+                    path: &current.file,
                     name: &path.display().to_string(),
                     bytes: &text.bytes,
-                    variables: seen.variables,
-                    digests: seen.digests,
-                    documents: seen.documents,
-                    host: seen.host,
+                    variables: current.variables,
+                    digests: current.digests,
+                    documents: current.documents,
+                    host: current.host,
                     uuid: env_vars::uuid(&self.rules.controller, path, &text.hash),
                     first_seen,
                 };
-                (Some(text.clone()), self.rules.admitter.admit(&reading))
+                (Some(text.clone()), self.rules.admitter.admit(&input))
             }
             Contents::TooLong(bytes) => {
                 let message = format!("file has {bytes} bytes, at most {MAX_FILE} are read");
@@ -308,22 +308,22 @@ impl SpecLoader {
                 ),
             ),
         };
-        judged
+        admission
             .diagnostics
-            .extend(seen.dotenv_error.map(|trouble| Diagnostic::warning("", trouble)));
+            .extend(current.dotenv_error.map(|cause| Diagnostic::warning("", cause)));
         if self.rules.strict {
-            for diagnostic in &mut judged.diagnostics {
+            for diagnostic in &mut admission.diagnostics {
                 diagnostic.severity = DiagnosticSeverity::Error;
             }
         }
-        self.registry.on_admitted(path, text, judged, now);
+        self.registry.on_admitted(path, text, admission, now);
         if let Some(entry) = self.registry.files.get(path) {
             let diagnostics = entry.diagnostics.len();
-            tracing::info!(file = %path.display(), standing = ?entry.state, diagnostics, "spec judged");
+            tracing::info!(file = %path.display(), state = ?entry.state, diagnostics, "spec processed");
         }
     }
 
-    /// When these contents of this file were seen first; `{{timestamp}}` stays the same with it.
+    /// Time at which these contents were first read; `{{timestamp}}` is stable with it.
     fn first_seen(&mut self, path: &Path, hash: [u8; 32], now: Timestamp) -> Timestamp {
         let hash = hex(&hash);
         let entry = self
@@ -337,8 +337,8 @@ impl SpecLoader {
     }
 }
 
-/// Whether a file is there, as far as anybody can tell.
-fn is_there(scan: &Scan, path: &Path) -> bool {
+/// Reports whether a file may exist: it was listed, or its folder could not be listed completely.
+fn may_exist(scan: &Scan, path: &Path) -> bool {
     let folder = path.parent().unwrap_or(Path::new(""));
     scan.files.contains_key(path) || scan.too_many || scan.unlisted.contains_key(folder)
 }
@@ -349,9 +349,7 @@ fn notes(scan: &Scan) -> Vec<String> {
         .map(|(folder, why)| format!("folder `{}` cannot be read: {why}", folder.display()))
         .collect();
     if scan.too_many {
-        notes.push(format!(
-            "more than {MAX_FILES} spec files, the rest is not looked at"
-        ));
+        notes.push(format!("more than {MAX_FILES} spec files, the rest is ignored"));
     }
     notes
 }

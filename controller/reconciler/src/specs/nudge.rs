@@ -1,4 +1,4 @@
-//! Notifications of the file system, taken only as a nudge to look again.
+//! Nudge: file notifications, coalesced into a trigger for a scan. The scan alone decides what changed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
-/// The watched folders.
+/// Watched folders.
 pub struct Nudge {
     root: PathBuf,
-    /// Holds one permit, however many notifications came: that is all a nudge says.
+    /// Notification permit: one, however many events arrived.
     nudged: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
     armed: BTreeMap<PathBuf, (u64, u64)>,
@@ -19,7 +19,7 @@ pub struct Nudge {
 }
 
 impl Nudge {
-    /// Nothing is watched before the first [`Nudge::arm`].
+    /// Creates a nudge without watches; [`Nudge::arm`] adds them.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
@@ -30,32 +30,32 @@ impl Nudge {
         }
     }
 
-    /// Waits for a notification that came since the last one was taken.
+    /// Permit of the notifications since the last scan.
     pub fn changed(&self) -> Arc<Notify> {
         self.nudged.clone()
     }
 
-    /// Every folder is watched; otherwise only a fast tick finds changes soon.
+    /// Reports whether every folder is watched. Otherwise frequent scans find the changes.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Watches these folders (by path relative to the root, with device and inode), and no others.
-    /// A folder that was replaced under its name is another folder: the old watch stays silent for ever.
+    /// Watches exactly these folders, by path relative to the root with device and inode. A folder that was
+    /// replaced under its name is another folder, which the old watch does not cover.
     pub fn arm(&mut self, folders: &BTreeMap<PathBuf, (u64, u64)>) {
         if self.armed == *folders && self.complete {
             return;
         }
         if self.watcher.is_none() {
             let nudged = self.nudged.clone();
-            let told = move |event: notify::Result<notify::Event>| {
+            let on_event = move |event: notify::Result<notify::Event>| {
                 if event.as_ref().map_or(true, is_change) {
                     nudged.notify_one();
                 }
             };
-            match notify::recommended_watcher(told) {
+            match notify::recommended_watcher(on_event) {
                 Ok(watcher) => self.watcher = Some(watcher),
-                Err(error) => failed(&self.root, &error),
+                Err(error) => log_failure(&self.root, &error),
             }
         }
         let Some(mut watcher) = self.watcher.take() else {
@@ -65,7 +65,7 @@ impl Nudge {
         self.armed.retain(|folder, identity| {
             let stays = folders.get(folder) == Some(identity);
             if !stays {
-                // An error says that the folder is gone, which is what we want.
+                // An error means that the folder is gone, so nothing is watched.
                 let _gone = watcher.unwatch(&self.root.join(folder));
             }
             stays
@@ -79,12 +79,12 @@ impl Nudge {
             match watcher.watch(&path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.armed.insert(folder.clone(), *identity);
-                    // What happened between the list and the watch is seen by one more look.
+                    // One more scan covers changes between the list and the watch.
                     self.nudged.notify_one();
                 }
                 Err(error) => {
                     complete = false;
-                    failed(&path, &error);
+                    log_failure(&path, &error);
                 }
             }
         }
@@ -92,7 +92,7 @@ impl Nudge {
         self.complete = complete;
     }
 
-    /// Watches nothing, because the folder is gone.
+    /// Drops all watches after the folder is gone.
     pub fn disarm(&mut self) {
         self.watcher = None;
         self.armed.clear();
@@ -100,14 +100,14 @@ impl Nudge {
     }
 }
 
-fn failed(path: &Path, error: &notify::Error) {
-    tracing::debug!(path = %path.display(), %error, "cannot watch, a fast tick stands in");
+fn log_failure(path: &Path, error: &notify::Error) {
+    tracing::debug!(path = %path.display(), %error, "cannot watch the folder, it is scanned every second");
 }
 
-/// Whether the event may mean other contents. Reading a file is an event, too: it must not make us read again.
+/// Reports whether the event may change contents. A read is an event, too, and must not trigger another read.
 fn is_change(event: &notify::Event) -> bool {
     match event.kind {
-        // An overflow comes without a path, as `Other`, with a flag.
+        // An overflow arrives without a path, as `Other` with a flag.
         EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write) || event.need_rescan(),
         EventKind::Any
         | EventKind::Create(_)
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_is_no_change_and_everything_else_is() {
+    fn only_reads_do_not_count_as_changes() {
         let event = |kind| notify::Event::new(kind);
         assert!(!is_change(&event(EventKind::Access(AccessKind::Open(
             AccessMode::Read

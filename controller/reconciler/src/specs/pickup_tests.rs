@@ -1,4 +1,4 @@
-//! What is picked up from a real folder, and when.
+//! Tests of the specs task on a real folder.
 
 use std::fs;
 use std::io::Write;
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::supervise::{Importance, Supervisor};
 
-/// No pickup takes longer, the grace of a removed file included.
+/// Maximum time of a pickup, with the grace period of a removed file.
 const LIMIT: Duration = Duration::from_secs(20);
 
-struct House {
+struct Fixture {
     _dir: tempfile::TempDir,
     specs: PathBuf,
-    books: watch::Receiver<Arc<SpecRegistry>>,
+    registries: watch::Receiver<Arc<SpecRegistry>>,
     stop: CancellationToken,
 }
 
-impl Drop for House {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl House {
+impl Fixture {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let specs = dir.path().join("specs");
@@ -41,17 +41,17 @@ impl House {
             admitter: Arc::new(admission::SpecAdmitter::default()),
         };
         let stop = CancellationToken::new();
-        let (sender, books) = watch::channel(Arc::new(SpecRegistry::default()));
-        let (kept, _) = watch::channel(StartingPoint::default());
+        let (sender, registries) = watch::channel(Arc::new(SpecRegistry::default()));
+        let (starting_point, _) = watch::channel(StartingPoint::default());
         let supervisor = Supervisor::new(Clock::system(), stop.clone());
         supervisor.spawn_once(
             "specs",
             Importance::Critical,
             run(
                 rules,
-                kept,
+                starting_point,
                 sender,
-                sync_barrier::sides().1,
+                sync_barrier::channel().1,
                 Clock::system(),
                 stop.clone(),
             ),
@@ -59,25 +59,25 @@ impl House {
         Self {
             _dir: dir,
             specs,
-            books,
+            registries,
             stop,
         }
     }
 
     async fn until(&mut self, what: &str, is: impl Fn(&SpecRegistry) -> bool) -> Arc<SpecRegistry> {
-        let waited = tokio::time::timeout(LIMIT, self.books.wait_for(|book| is(book))).await;
+        let waited = tokio::time::timeout(LIMIT, self.registries.wait_for(|registry| is(registry))).await;
         let found = waited.map(|found| found.unwrap().clone());
         found.unwrap_or_else(|_| panic!("{what}: {:#?}", self.names()))
     }
 
     async fn until_names(&mut self, names: &[&str]) -> Arc<SpecRegistry> {
         let line = format!("waiting for {names:?}");
-        self.until(&line, |book| book.scanned && names_of(book) == names)
+        self.until(&line, |registry| registry.scanned && names_of(registry) == names)
             .await
     }
 
     fn names(&self) -> Vec<String> {
-        names_of(&self.books.borrow())
+        names_of(&self.registries.borrow())
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -85,8 +85,8 @@ impl House {
     }
 }
 
-fn names_of(book: &SpecRegistry) -> Vec<String> {
-    book.environments.keys().map(ToString::to_string).collect()
+fn names_of(registry: &SpecRegistry) -> Vec<String> {
+    registry.environments.keys().map(ToString::to_string).collect()
 }
 
 fn spec(project: &str, tag: &str) -> String {
@@ -95,8 +95,8 @@ fn spec(project: &str, tag: &str) -> String {
     )
 }
 
-fn image(book: &SpecRegistry) -> String {
-    let accepted = book.environments.values().next().unwrap();
+fn image(registry: &SpecRegistry) -> String {
+    let accepted = registry.environments.values().next().unwrap();
     accepted
         .desired
         .services
@@ -109,80 +109,93 @@ fn image(book: &SpecRegistry) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_come_change_and_go() {
-    let mut house = House::start();
-    house.until("first scan", |book| book.scanned).await;
-    house.write(".hidden.e2e.yaml", &spec("hidden", "1"));
-    fs::create_dir_all(house.specs.join("one/two")).unwrap();
-    house.write("one/two/e2e.yaml", &spec("nested", "1"));
-    house.write("one/e2e.yaml", &spec("below", "1"));
-    house.write("e2e.yaml", &spec("shop", "1"));
-    house.until_names(&["below", "shop"]).await;
-    fs::remove_file(house.specs.join("one/e2e.yaml")).unwrap();
-    let book = house.until_names(&["shop"]).await;
-    assert_eq!(image(&book), "nginx:1");
-    // An editor writes beside and renames over.
-    house.write("e2e.yaml.swp", &spec("shop", "2"));
-    fs::rename(house.specs.join("e2e.yaml.swp"), house.specs.join("e2e.yaml")).unwrap();
-    house.until("renamed over", |book| image(book) == "nginx:2").await;
-    // A bad edit changes nothing but the complaints.
-    house.write("e2e.yaml", "project: [");
-    let bad = |book: &SpecRegistry| book.files[Path::new("e2e.yaml")].state == FileState::Rejected;
-    assert_eq!(image(&*house.until("rejected", bad).await), "nginx:2");
-    house.write("e2e.yaml", "# nothing\n");
-    let commented = |book: &SpecRegistry| {
-        let entry = &book.files[Path::new("e2e.yaml")];
+async fn file_creation_edits_and_removal_are_detected() {
+    let mut fixture = Fixture::start();
+    fixture.until("first scan", |registry| registry.scanned).await;
+    fixture.write(".hidden.e2e.yaml", &spec("hidden", "1"));
+    fs::create_dir_all(fixture.specs.join("one/two")).unwrap();
+    fixture.write("one/two/e2e.yaml", &spec("nested", "1"));
+    fixture.write("one/e2e.yaml", &spec("below", "1"));
+    fixture.write("e2e.yaml", &spec("shop", "1"));
+    fixture.until_names(&["below", "shop"]).await;
+    fs::remove_file(fixture.specs.join("one/e2e.yaml")).unwrap();
+    let registry = fixture.until_names(&["shop"]).await;
+    assert_eq!(image(&registry), "nginx:1");
+    // An editor writes another file and renames it over the original.
+    fixture.write("e2e.yaml.swp", &spec("shop", "2"));
+    fs::rename(fixture.specs.join("e2e.yaml.swp"), fixture.specs.join("e2e.yaml")).unwrap();
+    fixture
+        .until("renamed over", |registry| image(registry) == "nginx:2")
+        .await;
+    // A bad edit changes only the diagnostics.
+    fixture.write("e2e.yaml", "project: [");
+    let bad = |registry: &SpecRegistry| registry.files[Path::new("e2e.yaml")].state == FileState::Rejected;
+    assert_eq!(image(&*fixture.until("rejected", bad).await), "nginx:2");
+    fixture.write("e2e.yaml", "# nothing\n");
+    let commented = |registry: &SpecRegistry| {
+        let entry = &registry.files[Path::new("e2e.yaml")];
         entry
             .text
             .as_ref()
             .is_some_and(|text| text.bytes.starts_with(b"#"))
             && entry.state == FileState::Rejected
     };
-    assert_eq!(image(&*house.until("only a comment", commented).await), "nginx:2");
-    house.write("e2e.yaml", &"#".repeat(10 * 1024 * 1024));
-    let long = |book: &SpecRegistry| book.files[Path::new("e2e.yaml")].text.is_none();
-    let book = house.until("too long", long).await;
+    assert_eq!(
+        image(&*fixture.until("only a comment", commented).await),
+        "nginx:2"
+    );
+    fixture.write("e2e.yaml", &"#".repeat(10 * 1024 * 1024));
+    let long = |registry: &SpecRegistry| registry.files[Path::new("e2e.yaml")].text.is_none();
+    let registry = fixture.until("too long", long).await;
     assert!(
-        book.files[Path::new("e2e.yaml")].diagnostics[0]
+        registry.files[Path::new("e2e.yaml")].diagnostics[0]
             .message
             .contains("10485760 bytes")
     );
-    assert_eq!(image(&book), "nginx:2");
+    assert_eq!(image(&registry), "nginx:2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_writer_is_waited_for() {
-    let mut house = House::start();
-    house.write("e2e.yaml", &spec("shop", "1"));
-    house.until_names(&["shop"]).await;
+async fn slow_writer_is_debounced() {
+    let mut fixture = Fixture::start();
+    fixture.write("e2e.yaml", &spec("shop", "1"));
+    fixture.until_names(&["shop"]).await;
     let whole = format!(
         "{}  - name: web\n    image: nginx:2\n    container:\n      name: shop-web\n",
         spec("shop", "1")
     );
-    let path = house.specs.join("e2e.yaml");
+    let path = fixture.specs.join("e2e.yaml");
     let writer = tokio::task::spawn_blocking(move || {
         let mut file = fs::File::create(path).unwrap();
         let pause = std::sync::mpsc::channel::<()>();
         for piece in whole.as_bytes().chunks(24) {
             file.write_all(piece).unwrap();
-            // The pace of the writer is the case under test, nothing is waited for with it.
+            // The pace of the writer is the subject of the test, and not a wait.
             let _paced = pause.1.recv_timeout(Duration::from_millis(40));
         }
     });
     loop {
-        let book = house.books.borrow_and_update().clone();
-        let services = book.environments.values().next().unwrap().desired.services.len();
-        assert!(services >= 1 && names_of(&book) == ["shop"]);
+        let registry = fixture.registries.borrow_and_update().clone();
+        let services = registry
+            .environments
+            .values()
+            .next()
+            .unwrap()
+            .desired
+            .services
+            .len();
+        assert!(services >= 1 && names_of(&registry) == ["shop"]);
         assert!(
-            book.files
+            registry
+                .files
                 .values()
                 .all(|entry| entry.state == FileState::Accepted),
-            "a prefix was judged"
+            "a prefix was admitted"
         );
         if services == 2 {
             break;
         }
-        tokio::time::timeout(LIMIT, house.books.changed())
+        tokio::time::timeout(LIMIT, fixture.registries.changed())
             .await
             .unwrap()
             .unwrap();
@@ -191,22 +204,22 @@ async fn a_slow_writer_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mounted_config_map_is_swapped() {
-    let mut house = House::start();
+async fn swapped_config_map_is_detected() {
+    let mut fixture = Fixture::start();
     let version = |n: u32| {
-        let data = house.specs.join(format!("..2026_{n}"));
+        let data = fixture.specs.join(format!("..2026_{n}"));
         fs::create_dir(&data).unwrap();
         fs::write(data.join("e2e.yaml"), spec("shop", &n.to_string())).unwrap();
-        std::os::unix::fs::symlink(format!("..2026_{n}"), house.specs.join("..data_tmp")).unwrap();
-        fs::rename(house.specs.join("..data_tmp"), house.specs.join("..data")).unwrap();
+        std::os::unix::fs::symlink(format!("..2026_{n}"), fixture.specs.join("..data_tmp")).unwrap();
+        fs::rename(fixture.specs.join("..data_tmp"), fixture.specs.join("..data")).unwrap();
     };
     version(1);
-    std::os::unix::fs::symlink("..data/e2e.yaml", house.specs.join("e2e.yaml")).unwrap();
+    std::os::unix::fs::symlink("..data/e2e.yaml", fixture.specs.join("e2e.yaml")).unwrap();
     version(2);
-    let specs = house.specs.clone();
-    house
-        .until("second version", |book| {
-            names_of(book) == ["shop"] && image(book) == "nginx:2"
+    let specs = fixture.specs.clone();
+    fixture
+        .until("second version", |registry| {
+            names_of(registry) == ["shop"] && image(registry) == "nginx:2"
         })
         .await;
     fs::remove_dir_all(specs.join("..2026_1")).unwrap();
@@ -215,39 +228,47 @@ async fn a_mounted_config_map_is_swapped() {
     fs::write(data.join("e2e.yaml"), spec("shop", "3")).unwrap();
     std::os::unix::fs::symlink("..2026_3", specs.join("..data_tmp")).unwrap();
     fs::rename(specs.join("..data_tmp"), specs.join("..data")).unwrap();
-    house
-        .until("third version", |book| {
-            names_of(book) == ["shop"] && image(book) == "nginx:3"
+    fixture
+        .until("third version", |registry| {
+            names_of(registry) == ["shop"] && image(registry) == "nginx:3"
         })
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_vanishes_takes_nothing_along() {
-    let mut house = House::start();
-    house.write("e2e.yaml", &spec("shop", "1"));
-    house.until_names(&["shop"]).await;
-    let away = house.specs.with_file_name("away");
-    fs::rename(&house.specs, &away).unwrap();
-    let book = house.until("frozen", |book| book.unavailable.is_some()).await;
-    assert_eq!(names_of(&book), ["shop"]);
-    fs::rename(&away, &house.specs).unwrap();
-    house.until("thawed", |book| book.unavailable.is_none()).await;
-    fs::remove_dir_all(&house.specs).unwrap();
-    house.until("frozen", |book| book.unavailable.is_some()).await;
-    fs::create_dir(&house.specs).unwrap();
-    house.write("e2e.yaml", &spec("shop", "2"));
-    let book = house
-        .until("the new folder is read", |book| image(book) == "nginx:2")
+async fn vanished_folder_removes_no_environment() {
+    let mut fixture = Fixture::start();
+    fixture.write("e2e.yaml", &spec("shop", "1"));
+    fixture.until_names(&["shop"]).await;
+    let away = fixture.specs.with_file_name("away");
+    fs::rename(&fixture.specs, &away).unwrap();
+    let registry = fixture
+        .until("paused", |registry| registry.unavailable.is_some())
         .await;
-    assert!(book.unavailable.is_none());
-    house.write("e2e.yaml", &spec("shop", "3"));
-    house.until("and watched", |book| image(book) == "nginx:3").await;
+    assert_eq!(names_of(&registry), ["shop"]);
+    fs::rename(&away, &fixture.specs).unwrap();
+    fixture
+        .until("resumed", |registry| registry.unavailable.is_none())
+        .await;
+    fs::remove_dir_all(&fixture.specs).unwrap();
+    fixture
+        .until("paused", |registry| registry.unavailable.is_some())
+        .await;
+    fs::create_dir(&fixture.specs).unwrap();
+    fixture.write("e2e.yaml", &spec("shop", "2"));
+    let registry = fixture
+        .until("the new folder is read", |registry| image(registry) == "nginx:2")
+        .await;
+    assert!(registry.unavailable.is_none());
+    fixture.write("e2e.yaml", &spec("shop", "3"));
+    fixture
+        .until("and watched", |registry| image(registry) == "nginx:3")
+        .await;
 }
 
-/// The digest of the build of `shop`'s service `api`.
-fn digest(book: &SpecRegistry) -> Option<String> {
-    let shop = book
+/// Digest of the build of `shop`'s service `api`.
+fn digest(registry: &SpecRegistry) -> Option<String> {
+    let shop = registry
         .environments
         .get(&argus_core::ident::EnvName::new("shop").unwrap())?;
     let mut services = shop.desired.services.values();
@@ -258,22 +279,24 @@ fn digest(book: &SpecRegistry) -> Option<String> {
 }
 
 #[tokio::test]
-async fn what_is_built_is_looked_at_in_a_file_with_variables_too() {
-    let mut house = House::start();
-    fs::create_dir(house.specs.join("app")).unwrap();
-    house.write("app/Dockerfile", "FROM scratch\nLABEL one=1\n");
-    house.write(".env", "TAG=1\n");
-    house.write(
+async fn build_context_is_checked_in_a_spec_with_variables() {
+    let mut fixture = Fixture::start();
+    fs::create_dir(fixture.specs.join("app")).unwrap();
+    fixture.write("app/Dockerfile", "FROM scratch\nLABEL one=1\n");
+    fixture.write(".env", "TAG=1\n");
+    fixture.write(
         "e2e.yaml",
         "project: { name: shop }\nservices:\n  - { name: db, image: \"db:{{env.TAG}}\", container: { name: db } }\n  \
          - { name: api, build: { context: ./app }, container: { name: api } }\n",
     );
-    let book = house.until("it is taken", |book| digest(book).is_some()).await;
-    let first = digest(&book);
-    house.write("app/Dockerfile", "FROM scratch\nLABEL one=2\n");
-    house
-        .until("another content is another build", |book| {
-            digest(book).is_some_and(|now| Some(now) != first)
+    let registry = fixture
+        .until("it is accepted", |registry| digest(registry).is_some())
+        .await;
+    let first = digest(&registry);
+    fixture.write("app/Dockerfile", "FROM scratch\nLABEL one=2\n");
+    fixture
+        .until("another content is another build", |registry| {
+            digest(registry).is_some_and(|now| Some(now) != first)
         })
         .await;
 }

@@ -1,4 +1,4 @@
-//! A file that is only half written takes nothing away, however its writer goes about it.
+//! Tests of partially written files: they remove nothing, for both kinds of writers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use argus_core::time::Timestamp;
 use super::admission::SpecAdmitter;
 use super::loader::{Rules, SpecLoader, StartingPoint};
 
-/// Longer than it takes for a prefix to count, shorter than what makes a removal stable.
+/// Longer than the debounce of a prefix, shorter than the stability period of a removal.
 const STEP: i64 = 250;
 
 enum Writer {
@@ -23,7 +23,7 @@ enum Writer {
     ByRename,
 }
 
-fn desk(folder: &Path) -> SpecLoader {
+fn new_loader(folder: &Path) -> SpecLoader {
     let rules = Rules {
         own_image: crate::specs::admitter::OwnImage {
             folder: "/nowhere".into(),
@@ -39,8 +39,8 @@ fn desk(folder: &Path) -> SpecLoader {
     SpecLoader::new(rules, StartingPoint::default())
 }
 
-fn steps(planner: &mut Planner, desk: &SpecLoader, store: &Store, now: i64) -> Vec<Step> {
-    let (health, specs) = (HealthStates::new(), &desk.registry().environments);
+fn steps(planner: &mut Planner, loader: &SpecLoader, store: &Store, now: i64) -> Vec<Step> {
+    let (health, specs) = (HealthStates::new(), &loader.registry().environments);
     let inputs = Inputs {
         requests: &argus_core::user_requests::UserRequests::default(),
         leases: &argus_core::lease::Leases::default(),
@@ -54,23 +54,23 @@ fn steps(planner: &mut Planner, desk: &SpecLoader, store: &Store, now: i64) -> V
     planner.reconcile(&inputs).actions
 }
 
-/// The brain and the world after everything that the file wants was made.
-fn converged(desk: &SpecLoader, now: i64) -> (Planner, Store) {
-    let site = ControllerIdentity {
+/// Planner and store after all planned actions completed.
+fn converged(loader: &SpecLoader, now: i64) -> (Planner, Store) {
+    let identity = ControllerIdentity {
         controller: "C".to_owned(),
         run: "R".to_owned(),
         publish_address: core::net::Ipv4Addr::LOCALHOST.into(),
     };
-    let (mut planner, mut store) = (Planner::new(site, PlannerState::default()), Store::default());
+    let (mut planner, mut store) = (Planner::new(identity, PlannerState::default()), Store::default());
     store.apply(WatchEvent::Connected(Timestamp(now)));
     store.apply(WatchEvent::Init);
     store.apply(WatchEvent::InitDone);
     for round in 0..100 {
-        let begun = steps(&mut planner, desk, &store, now);
-        if begun.is_empty() {
+        let started = steps(&mut planner, loader, &store, now);
+        if started.is_empty() {
             break;
         }
-        for (number, step) in begun.iter().enumerate() {
+        for (number, step) in started.iter().enumerate() {
             let done = pretend(&mut store, &step.action, Timestamp(now), round * 100 + number);
             planner.finished(step, &Ok(done), &store, Timestamp(now));
         }
@@ -82,37 +82,38 @@ fn removes(step: &Step) -> bool {
     matches!(step.cause, Cause::ServiceRemoved | Cause::EnvironmentRemoved)
 }
 
-/// Writes every proper prefix of `text`, one after the other, then all of it; nothing may be removed meanwhile.
+/// Writes every proper prefix of `text`, then the whole text, and asserts that nothing is removed. Returns the
+/// number of prefixes.
 fn check(text: &str, writer: &Writer) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("e2e.yaml");
-    let mut desk = desk(dir.path());
+    let mut loader = new_loader(dir.path());
     let mut now = 1_000_000;
-    let mut round = |desk: &mut SpecLoader| {
+    let mut round = |loader: &mut SpecLoader| {
         now += STEP;
-        desk.scan_once(Timestamp(now));
+        loader.scan_once(Timestamp(now));
         now
     };
     fs::write(&file, text).unwrap();
-    round(&mut desk);
-    let settled = round(&mut desk);
-    assert_eq!(desk.registry().environments.len(), 1, "the whole file is good");
-    let (planner, store) = converged(&desk, settled);
+    round(&mut loader);
+    let settled = round(&mut loader);
+    assert_eq!(loader.registry().environments.len(), 1, "the whole file is valid");
+    let (planner, store) = converged(&loader, settled);
     let mut written = 0;
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
         match writer {
             Writer::InPlace => fs::write(&file, &text[..end]).unwrap(),
             Writer::ByRename => {
-                let aside = dir.path().join(".e2e.yaml.part");
-                fs::write(&aside, &text[..end]).unwrap();
-                fs::rename(&aside, &file).unwrap();
+                let temporary = dir.path().join(".e2e.yaml.part");
+                fs::write(&temporary, &text[..end]).unwrap();
+                fs::rename(&temporary, &file).unwrap();
             }
         }
         written += 1;
         for _ in 0..2 {
-            let now = round(&mut desk);
-            let begun = steps(&mut planner.clone(), &desk, &store, now);
-            let removal = begun.iter().find(|step| removes(step));
+            let now = round(&mut loader);
+            let started = steps(&mut planner.clone(), &loader, &store, now);
+            let removal = started.iter().find(|step| removes(step));
             assert!(
                 removal.is_none(),
                 "after {end} bytes: {removal:?}\n{}",
@@ -121,11 +122,11 @@ fn check(text: &str, writer: &Writer) -> usize {
         }
     }
     fs::write(&file, text).unwrap();
-    round(&mut desk);
+    round(&mut loader);
     for _ in 0..20 {
-        let now = round(&mut desk);
-        let begun = steps(&mut planner.clone(), &desk, &store, now);
-        assert!(begun.is_empty(), "the whole file again is as before: {begun:?}");
+        let now = round(&mut loader);
+        let started = steps(&mut planner.clone(), &loader, &store, now);
+        assert!(started.is_empty(), "the whole file needs no actions: {started:?}");
     }
     written
 }
@@ -149,12 +150,12 @@ fn files() -> Vec<(PathBuf, String)> {
             let Ok(text) = fs::read_to_string(&path) else {
                 continue;
             };
-            let alone = tempfile::tempdir().unwrap();
-            fs::write(alone.path().join("e2e.yaml"), &text).unwrap();
-            let mut desk = desk(alone.path());
-            desk.scan_once(Timestamp(1_000));
-            desk.scan_once(Timestamp(2_000));
-            let services: usize = desk
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("e2e.yaml"), &text).unwrap();
+            let mut loader = new_loader(folder.path());
+            loader.scan_once(Timestamp(1_000));
+            loader.scan_once(Timestamp(2_000));
+            let services: usize = loader
                 .registry()
                 .environments
                 .values()
@@ -169,7 +170,7 @@ fn files() -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn every_prefix_of_a_file_written_slowly_removes_nothing() {
+fn prefixes_of_a_slowly_written_file_remove_nothing() {
     let mut prefixes = 0;
     let files = files();
     assert!(files.len() >= 10, "{} files with services", files.len());
@@ -184,30 +185,30 @@ fn every_prefix_of_a_file_written_slowly_removes_nothing() {
 }
 
 #[test]
-fn a_writer_that_stalls_after_a_valid_part_and_a_broken_one_removes_nothing() {
+fn stalled_writer_after_a_valid_part_removes_nothing() {
     let whole = "project: { name: stall }\nservices:\n  a: { image: x, container: { name: a } }\n  b: { image: x, container: { name: b } }\n";
     let part = "project: { name: stall }\nservices:\n  a: { image: x, container: { name: a } }\n";
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("e2e.yaml");
-    let mut desk = desk(dir.path());
+    let mut loader = new_loader(dir.path());
     fs::write(&file, whole).unwrap();
-    desk.scan_once(Timestamp(1_000));
-    desk.scan_once(Timestamp(2_000));
-    let (planner, store) = converged(&desk, 2_000);
+    loader.scan_once(Timestamp(1_000));
+    loader.scan_once(Timestamp(2_000));
+    let (planner, store) = converged(&loader, 2_000);
     fs::write(&file, part).unwrap();
-    desk.scan_once(Timestamp(3_000));
-    desk.scan_once(Timestamp(3_500));
+    loader.scan_once(Timestamp(3_000));
+    loader.scan_once(Timestamp(3_500));
     fs::write(&file, format!("{part}  b: {{ ima")).unwrap();
-    desk.scan_once(Timestamp(4_000));
-    desk.scan_once(Timestamp(4_500));
-    desk.scan_once(Timestamp(60_000));
-    let begun = steps(&mut planner.clone(), &desk, &store, 60_000);
-    assert!(!begun.iter().any(removes), "{begun:?}");
-    // The part on its own, and for long enough, is an edit like any other.
+    loader.scan_once(Timestamp(4_000));
+    loader.scan_once(Timestamp(4_500));
+    loader.scan_once(Timestamp(60_000));
+    let started = steps(&mut planner.clone(), &loader, &store, 60_000);
+    assert!(!started.iter().any(removes), "{started:?}");
+    // The valid part alone, for long enough, is a normal edit.
     fs::write(&file, part).unwrap();
-    desk.scan_once(Timestamp(61_000));
-    desk.scan_once(Timestamp(61_500));
-    desk.scan_once(Timestamp(64_000));
-    let begun = steps(&mut planner.clone(), &desk, &store, 64_000);
-    assert!(begun.iter().any(removes), "{begun:?}");
+    loader.scan_once(Timestamp(61_000));
+    loader.scan_once(Timestamp(61_500));
+    loader.scan_once(Timestamp(64_000));
+    let started = steps(&mut planner.clone(), &loader, &store, 64_000);
+    assert!(started.iter().any(removes), "{started:?}");
 }

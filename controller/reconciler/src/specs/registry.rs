@@ -1,4 +1,4 @@
-//! The book of environments: what every spec file said last, and what of it counts.
+//! Spec registry: the state of every spec file, and the environments that result from them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,116 +15,116 @@ use serde::{Deserialize, Serialize};
 use super::clash::clash;
 use super::scan::Text;
 
-/// How long the environment of a file that is gone stays.
+/// Time before the environment of a removed file is removed.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// The begin of a grace that has not begun, because the folder cannot be read.
+/// Start of a grace period that is suspended because the folder cannot be read.
 const NOT_RUNNING: Timestamp = Timestamp(i64::MAX);
 
-/// Everything known of the spec folder.
+/// State of the specs folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpecRegistry {
-    /// The folder was read completely at least once.
+    /// True after the first complete scan.
     pub scanned: bool,
-    /// Why the folder cannot be read; while it is so, nothing in here changes.
+    /// Reason why the folder cannot be read; until then, the registry does not change.
     pub unavailable: Option<String>,
-    /// What keeps parts of the folder from being read, for people.
+    /// Reasons why parts of the folder are not read, for people.
     pub notes: Vec<String>,
-    /// By path relative to the folder.
+    /// Files by path relative to the folder.
     pub files: BTreeMap<PathBuf, FileEntry>,
-    /// What shall be: accepted revisions, and last good ones where an edit was rejected.
+    /// Accepted environments; after a rejected edit, the last good revision.
     pub environments: BTreeMap<EnvName, Arc<Accepted>>,
-    /// What files held before is not known: the book was lost.
+    /// True after a loss of the persisted registry: earlier contents of the files are unknown.
     pub(crate) incomplete: bool,
-    /// Environments whose file became another environment's.
+    /// Environments whose file now defines another environment, with the start of their grace period.
     draining: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
 }
 
-/// One spec file.
+/// Spec file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileEntry {
-    /// The contents that were judged last, for snippets; `None` where they could not be read.
+    /// Contents of the last admission, for snippets; `None` if unreadable.
     pub text: Option<Text>,
-    /// What is wrong with them, warnings included.
+    /// Errors and warnings of these contents.
     pub diagnostics: Vec<Diagnostic>,
-    /// What came of them.
+    /// Result of the admission.
     pub state: FileState,
-    /// The revision that counts: the newest accepted one.
+    /// Newest accepted revision.
     pub holds: Option<Arc<Accepted>>,
-    /// Since when the file is not there.
+    /// Time since which the file is missing.
     pub gone_since: Option<Timestamp>,
-    /// Admitted, but another file holds what it claims.
+    /// Admitted environment that conflicts with another file.
     pending: Option<PendingAdmission>,
 }
 
-/// What a file would hold if another one did not, with what is wrong with it besides.
+/// Environment of a file that waits for the end of a conflict, with its diagnostics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PendingAdmission {
     desired: Arc<Desired>,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// What came of a file's last contents.
+/// Result of the last admission of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FileState {
-    /// They have not been judged since the controller started.
+    /// Not admitted since the start of the controller.
     #[default]
     Unread,
-    /// They count.
+    /// Accepted.
     Accepted,
-    /// They are refused; what the file held before still counts.
+    /// Refused; the previous revision stays in effect.
     Rejected,
-    /// Another file holds what they claim.
+    /// Another file defines a resource of this environment.
     Conflict {
-        /// Which file.
+        /// Path of the other file.
         holder: PathBuf,
     },
 }
 
-/// What admission says of a file's contents.
+/// Result of an admission.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// What shall be, unless a complaint refuses it.
+    /// Desired environment, unless an error refuses it.
     pub desired: Option<Desired>,
-    /// All complaints.
+    /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl SpecRegistry {
-    /// A book that remembers what counted before the controller was started.
+    /// Restores a registry from the accepted revisions of the previous run.
     pub fn remembering(held: BTreeMap<PathBuf, Accepted>) -> Self {
         let entry = |accepted| FileEntry {
             holds: Some(Arc::new(accepted)),
             ..FileEntry::default()
         };
-        let mut book = Self {
+        let mut registry = Self {
             files: held
                 .into_iter()
                 .map(|(path, accepted)| (path, entry(accepted)))
                 .collect(),
             ..Self::default()
         };
-        book.index();
-        book
+        registry.index();
+        registry
     }
 
-    /// Takes the judgement of a file's contents in. A refusal changes nothing but the complaints.
-    pub fn on_admitted(&mut self, path: &Path, text: Option<Text>, judged: Admission, now: Timestamp) {
+    /// Applies the admission of a file. A refusal changes only the diagnostics.
+    pub fn on_admitted(&mut self, path: &Path, text: Option<Text>, admission: Admission, now: Timestamp) {
         let entry = self.files.entry(path.to_path_buf()).or_default();
         entry.text = text;
         entry.gone_since = None;
         self.restart_grace(path, now);
         let entry = self.files.entry(path.to_path_buf()).or_default();
-        let refused = judged.diagnostics.iter().any(Diagnostic::is_error);
-        if let Some(desired) = judged.desired.filter(|_| !refused) {
+        let refused = admission.diagnostics.iter().any(Diagnostic::is_error);
+        if let Some(desired) = admission.desired.filter(|_| !refused) {
             let claim = PendingAdmission {
                 desired: Arc::new(desired),
-                diagnostics: judged.diagnostics,
+                diagnostics: admission.diagnostics,
             };
-            self.claim(path, claim, now);
+            self.accept_claim(path, claim, now);
         } else {
-            entry.diagnostics = judged.diagnostics;
+            entry.diagnostics = admission.diagnostics;
             entry.pending = None;
             entry.state = FileState::Rejected;
             self.mark_pending(path, now);
@@ -132,7 +132,7 @@ impl SpecRegistry {
         self.settle_claims(now);
     }
 
-    /// A file has other contents than those that count: nothing is removed on the word of the old ones.
+    /// Marks the accepted revision of a file as outdated: it must not cause removals.
     pub fn mark_pending(&mut self, path: &Path, now: Timestamp) {
         self.restart_grace(path, now);
         if let Some(held) = self.files.get_mut(path).and_then(|entry| entry.holds.as_mut())
@@ -143,7 +143,7 @@ impl SpecRegistry {
         }
     }
 
-    /// A file has the contents again that count; their stability begins anew.
+    /// Clears the mark after the file has its accepted contents again. Their stability period restarts.
     pub fn clear_pending(&mut self, path: &Path, now: Timestamp) {
         let Some(entry) = self.files.get_mut(path) else {
             return;
@@ -159,7 +159,7 @@ impl SpecRegistry {
         }
     }
 
-    /// The grace of what a file let go begins anew whenever the file changes.
+    /// Restarts the grace period of the environments that a file no longer defines, because the file changed.
     fn restart_grace(&mut self, path: &Path, now: Timestamp) {
         let path = path.display().to_string();
         for (accepted, since) in self.draining.values_mut() {
@@ -169,17 +169,17 @@ impl SpecRegistry {
         }
     }
 
-    /// Whether the file that let this go says so still.
-    fn is_steady(&self, left: &Accepted) -> bool {
-        let file = self.files.get(Path::new(&left.spec_path));
+    /// Reports whether the file of a draining environment has no pending edit.
+    fn is_steady(&self, accepted: &Accepted) -> bool {
+        let file = self.files.get(Path::new(&accepted.spec_path));
         file.and_then(|entry| entry.holds.as_ref())
             .is_none_or(|held| !held.has_pending_edit)
     }
 
-    /// Notes which files are there. The environments of the others stay for the grace.
-    pub fn present(&mut self, is_there: impl Fn(&Path) -> bool, now: Timestamp) {
+    /// Records which files exist. The environments of missing files stay for the grace period.
+    pub fn present(&mut self, exists: impl Fn(&Path) -> bool, now: Timestamp) {
         for (path, entry) in &mut self.files {
-            if is_there(path) {
+            if exists(path) {
                 entry.gone_since = None;
             } else {
                 let since = entry.gone_since.get_or_insert(now);
@@ -188,7 +188,7 @@ impl SpecRegistry {
         }
     }
 
-    /// The folder cannot be read: no grace runs out until it can.
+    /// Suspends all grace periods while the folder cannot be read.
     pub fn pause(&mut self, reason: String) {
         self.unavailable = Some(reason);
         let gone = self
@@ -200,7 +200,7 @@ impl SpecRegistry {
         }
     }
 
-    /// The folder was read.
+    /// Resumes the grace periods after the folder was read.
     pub fn resume(&mut self, now: Timestamp) {
         self.unavailable = None;
         for (_, since) in self.draining.values_mut() {
@@ -208,40 +208,40 @@ impl SpecRegistry {
         }
     }
 
-    /// Drops what has been gone for the grace.
+    /// Removes files and environments whose grace period is over.
     pub fn expire(&mut self, now: Timestamp) {
         if self.unavailable.is_some() {
             return;
         }
-        let over = |since: Timestamp| now.since(since) >= GRACE;
+        let is_over = |since: Timestamp| now.since(since) >= GRACE;
         self.files.retain(|_, entry| {
             let stays = entry.holds.is_some() || entry.state == FileState::Unread;
-            !entry.gone_since.is_some_and(|since| over(since) || !stays)
+            !entry.gone_since.is_some_and(|since| is_over(since) || !stays)
         });
-        let leaving = std::mem::take(&mut self.draining);
-        self.draining = leaving
+        let draining = std::mem::take(&mut self.draining);
+        self.draining = draining
             .into_iter()
-            .filter(|(_, (left, since))| !(over(*since) && self.is_steady(left)))
+            .filter(|(_, (accepted, since))| !(is_over(*since) && self.is_steady(accepted)))
             .collect();
         self.settle_claims(now);
     }
 
-    /// When the next grace ends.
+    /// End of the next grace period.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let files = self.files.values().filter_map(|entry| entry.gone_since);
-        let leaving = self
+        let draining = self
             .draining
             .values()
-            .filter(|(left, _)| self.is_steady(left))
+            .filter(|(accepted, _)| self.is_steady(accepted))
             .map(|(_, since)| *since);
         files
-            .chain(leaving)
+            .chain(draining)
             .filter(|since| *since != NOT_RUNNING)
             .min()
             .map(|since| since + GRACE)
     }
 
-    /// What counts, by file: enough to go on from after a restart.
+    /// Accepted revisions by file, to restore the registry after a restart.
     pub fn held(&self) -> BTreeMap<PathBuf, Accepted> {
         let held = |entry: &FileEntry| entry.holds.as_deref().cloned();
         self.files
@@ -250,7 +250,7 @@ impl SpecRegistry {
             .collect()
     }
 
-    /// The file that an environment comes from.
+    /// File that defines an environment.
     pub fn file_of(&self, env: &EnvName) -> Option<(&Path, &FileEntry)> {
         let of = |entry: &FileEntry| entry.holds.as_ref().is_some_and(|held| held.desired.env == *env);
         self.files
@@ -259,17 +259,17 @@ impl SpecRegistry {
             .map(|(path, entry)| (path.as_path(), entry))
     }
 
-    /// Gives a file what it claims, unless another file has it; tells whether it got it.
-    fn claim(&mut self, path: &Path, claim: PendingAdmission, now: Timestamp) -> bool {
-        let desired = claim.desired.clone();
-        let rivals = self.files.iter().filter(|(other, _)| other.as_path() != path);
+    /// Accepts the environment of a file unless it conflicts with another file. Returns whether it was accepted.
+    fn accept_claim(&mut self, path: &Path, accept_claim: PendingAdmission, now: Timestamp) -> bool {
+        let desired = accept_claim.desired.clone();
+        let others = self.files.iter().filter(|(other, _)| other.as_path() != path);
         let clashes = |entry: &FileEntry| entry.holds.clone().filter(|held| clash(&desired, &held.desired));
-        let rival = rivals
+        let conflicting = others
             .clone()
             .filter(|(_, entry)| entry.gone_since.is_none())
             .find_map(|(other, entry)| Some((other.clone(), clashes(entry)?)));
-        // A renamed file takes its environment along: the one that is gone no longer holds it.
-        let heir_of = rivals
+        // A renamed file inherits its environment from the missing file.
+        let replaced_file = others
             .filter(|(_, entry)| entry.gone_since.is_some())
             .find(|(_, entry)| {
                 entry
@@ -278,34 +278,35 @@ impl SpecRegistry {
                     .is_some_and(|held| held.desired.env == desired.env)
             })
             .map(|(other, _)| other.clone());
-        if let Some((holder, held)) = rival {
+        if let Some((holder, held)) = conflicting {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
             };
-            entry.diagnostics.clone_from(&claim.diagnostics);
+            entry.diagnostics.clone_from(&accept_claim.diagnostics);
             entry
                 .diagnostics
                 .extend(diagnostics(path, entry.text.as_ref(), &desired, &held));
             entry.state = FileState::Conflict { holder };
-            entry.pending = Some(claim);
+            entry.pending = Some(accept_claim);
             return false;
         }
-        let heritage = heir_of
+        let inherited = replaced_file
             .and_then(|other| self.files.remove(&other))
             .and_then(|entry| entry.holds);
-        let heritage = heritage.or_else(|| self.draining.remove(&desired.env).map(|(accepted, _)| accepted));
+        let inherited =
+            inherited.or_else(|| self.draining.remove(&desired.env).map(|(accepted, _)| accepted));
         let Some(entry) = self.files.get_mut(path) else {
             return false;
         };
-        entry.diagnostics = claim.diagnostics;
+        entry.diagnostics = accept_claim.diagnostics;
         entry.state = FileState::Accepted;
         entry.pending = None;
         let before = entry
             .holds
             .clone()
             .filter(|held| held.desired.env == desired.env)
-            .or(heritage);
-        // The same revision again was accepted when it was accepted first.
+            .or(inherited);
+        // An unchanged revision keeps its original acceptance time.
         let accepted_at = match &before {
             Some(before) if before.desired == *desired && !before.has_pending_edit => before.accepted_at,
             Some(_) | None => now,
@@ -331,7 +332,7 @@ impl SpecRegistry {
         true
     }
 
-    /// Gives files that wait what has become free, then brings the index up to date.
+    /// Accepts waiting files whose conflicts ended, then updates the environments.
     fn settle_claims(&mut self, now: Timestamp) {
         let waiting = |entry: &FileEntry| {
             entry
@@ -340,7 +341,7 @@ impl SpecRegistry {
                 .then(|| entry.pending.clone())
                 .flatten()
         };
-        // What one file gets may free what another one waits for; each round but the last satisfies a file.
+        // An accepted file may end the conflict of another one. Every round but the last accepts a file.
         loop {
             let claims: Vec<_> = self
                 .files
@@ -348,8 +349,8 @@ impl SpecRegistry {
                 .filter_map(|(path, entry)| Some((path.clone(), waiting(entry)?)))
                 .collect();
             let mut satisfied = false;
-            for (path, claim) in claims {
-                satisfied |= self.claim(&path, claim, now);
+            for (path, accept_claim) in claims {
+                satisfied |= self.accept_claim(&path, accept_claim, now);
             }
             if !satisfied {
                 break;
@@ -359,17 +360,17 @@ impl SpecRegistry {
     }
 
     fn index(&mut self) {
-        let leaving = self.draining.values().map(|(accepted, _)| accepted);
+        let draining = self.draining.values().map(|(accepted, _)| accepted);
         let held = self.files.values().filter_map(|entry| entry.holds.as_ref());
-        // Files come last: what a file holds goes before what is leaving under the same name.
-        self.environments = leaving
+        // Files come last: an accepted file overrides a draining environment of the same name.
+        self.environments = draining
             .chain(held)
             .map(|accepted| (accepted.desired.env.clone(), accepted.clone()))
             .collect();
     }
 }
 
-/// What the file's author is told of a conflict, at its place in the file.
+/// Diagnostics of a conflict, placed in the file of the author.
 fn diagnostics(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accepted) -> Vec<Diagnostic> {
     let name = path.display().to_string();
     let holder = BTreeMap::from([(held.desired.env.clone(), held.clone())]);

@@ -1,4 +1,4 @@
-//! The book keeps what runs, whatever becomes of the files.
+//! Tests of the registry: file changes never remove running environments unexpectedly.
 
 use argus_core::backoff::Growth;
 use argus_core::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
@@ -62,7 +62,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp(seconds * 1_000)
 }
 
-fn revisions(book: &SpecRegistry) -> Vec<String> {
+fn revisions(registry: &SpecRegistry) -> Vec<String> {
     let line = |a: &Arc<Accepted>| {
         let revision = u32::from_str_radix(a.desired.revision.as_str(), 16).unwrap();
         format!(
@@ -72,35 +72,35 @@ fn revisions(book: &SpecRegistry) -> Vec<String> {
             a.accepted_at.0 / 1_000
         )
     };
-    book.environments.values().map(line).collect()
+    registry.environments.values().map(line).collect()
 }
 
-fn judge(book: &mut SpecRegistry, path: &str, judged: Admission, now: i64) {
-    book.resume(at(now));
-    book.on_admitted(Path::new(path), None, judged, at(now));
-}
-
-#[test]
-fn a_rejected_edit_leaves_the_last_good_revision() {
-    let mut book = SpecRegistry::default();
-    judge(&mut book, "a", good("shop", 1), 1);
-    judge(&mut book, "a", bad(), 2);
-    assert_eq!(revisions(&book), ["shop@1 a 1"]);
-    assert_eq!(book.files[Path::new("a")].state, FileState::Rejected);
-    judge(&mut book, "a", good("shop", 2), 3);
-    assert_eq!(revisions(&book), ["shop@2 a 3"]);
-    let before = book.clone();
-    judge(&mut book, "a", good("shop", 2), 9);
-    assert_eq!(book, before, "the same again changes nothing");
+fn admit(registry: &mut SpecRegistry, path: &str, admission: Admission, now: i64) {
+    registry.resume(at(now));
+    registry.on_admitted(Path::new(path), None, admission, at(now));
 }
 
 #[test]
-fn the_first_keeps_an_identity_and_the_other_gets_it_after_the_grace() {
-    let mut book = SpecRegistry::default();
-    judge(&mut book, "b", good("shop", 1), 1);
-    judge(&mut book, "a", good("shop", 2), 2);
-    assert_eq!(revisions(&book), ["shop@1 b 1"]);
-    let entry = &book.files[Path::new("a")];
+fn rejected_edit_preserves_the_last_good_revision() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", good("shop", 1), 1);
+    admit(&mut registry, "a", bad(), 2);
+    assert_eq!(revisions(&registry), ["shop@1 a 1"]);
+    assert_eq!(registry.files[Path::new("a")].state, FileState::Rejected);
+    admit(&mut registry, "a", good("shop", 2), 3);
+    assert_eq!(revisions(&registry), ["shop@2 a 3"]);
+    let before = registry.clone();
+    admit(&mut registry, "a", good("shop", 2), 9);
+    assert_eq!(registry, before, "the same again changes nothing");
+}
+
+#[test]
+fn first_file_keeps_the_name_until_its_grace_ends() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "b", good("shop", 1), 1);
+    admit(&mut registry, "a", good("shop", 2), 2);
+    assert_eq!(revisions(&registry), ["shop@1 b 1"]);
+    let entry = &registry.files[Path::new("a")];
     assert_eq!(
         entry.state,
         FileState::Conflict {
@@ -111,83 +111,87 @@ fn the_first_keeps_an_identity_and_the_other_gets_it_after_the_grace() {
         entry.diagnostics[0].message,
         "environment `shop` is already defined by `b`"
     );
-    book.present(|path| path == Path::new("a"), at(3));
-    book.expire(at(4));
-    assert_eq!(revisions(&book), ["shop@2 a 4"], "the holder is gone");
-    assert!(book.files[Path::new("a")].diagnostics.is_empty());
+    registry.present(|path| path == Path::new("a"), at(3));
+    registry.expire(at(4));
+    assert_eq!(revisions(&registry), ["shop@2 a 4"], "the holder is gone");
+    assert!(registry.files[Path::new("a")].diagnostics.is_empty());
 }
 
 #[test]
-fn a_renamed_file_takes_its_environment_along() {
-    let mut book = SpecRegistry::default();
-    judge(&mut book, "a", good("shop", 1), 1);
-    book.present(|_| false, at(10));
-    judge(&mut book, "b", good("shop", 1), 11);
-    assert_eq!(revisions(&book), ["shop@1 b 1"]);
-    book.present(|path| path == Path::new("b"), at(12));
-    book.expire(at(100));
-    assert_eq!(revisions(&book), ["shop@1 b 1"]);
+fn renamed_file_retains_its_environment() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", good("shop", 1), 1);
+    registry.present(|_| false, at(10));
+    admit(&mut registry, "b", good("shop", 1), 11);
+    assert_eq!(revisions(&registry), ["shop@1 b 1"]);
+    registry.present(|path| path == Path::new("b"), at(12));
+    registry.expire(at(100));
+    assert_eq!(revisions(&registry), ["shop@1 b 1"]);
 }
 
 #[test]
-fn a_removed_file_is_let_go_after_its_grace() {
-    let mut book = SpecRegistry::default();
-    judge(&mut book, "a", good("shop", 1), 1);
-    book.present(|_| false, at(10));
-    book.expire(at(14));
-    assert_eq!(revisions(&book), ["shop@1 a 1"]);
-    assert_eq!(book.expires_at(), Some(at(15)));
-    book.present(|_| true, at(14));
-    book.expire(at(16));
-    assert_eq!(revisions(&book), ["shop@1 a 1"], "it came back in time");
-    book.present(|_| false, at(20));
-    book.expire(at(25));
-    assert!(book.environments.is_empty() && book.files.is_empty());
+fn removed_file_is_dropped_after_its_grace() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", good("shop", 1), 1);
+    registry.present(|_| false, at(10));
+    registry.expire(at(14));
+    assert_eq!(revisions(&registry), ["shop@1 a 1"]);
+    assert_eq!(registry.expires_at(), Some(at(15)));
+    registry.present(|_| true, at(14));
+    registry.expire(at(16));
+    assert_eq!(revisions(&registry), ["shop@1 a 1"], "it came back in time");
+    registry.present(|_| false, at(20));
+    registry.expire(at(25));
+    assert!(registry.environments.is_empty() && registry.files.is_empty());
 }
 
 #[test]
-fn another_identity_in_a_file_lets_the_old_one_go_after_the_grace() {
-    let mut book = SpecRegistry::default();
-    judge(&mut book, "a", good("shop", 1), 1);
-    judge(&mut book, "a", good("sho", 2), 10);
-    assert_eq!(revisions(&book), ["sho@2 a 10", "shop@1 a 1"]);
-    judge(&mut book, "a", good("shop", 1), 12);
-    assert_eq!(revisions(&book), ["sho@2 a 10", "shop@1 a 1"]);
-    book.expire(at(17));
-    assert_eq!(revisions(&book), ["shop@1 a 1"]);
+fn changed_name_drops_the_old_environment_after_the_grace() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", good("shop", 1), 1);
+    admit(&mut registry, "a", good("sho", 2), 10);
+    assert_eq!(revisions(&registry), ["sho@2 a 10", "shop@1 a 1"]);
+    admit(&mut registry, "a", good("shop", 1), 12);
+    assert_eq!(revisions(&registry), ["sho@2 a 10", "shop@1 a 1"]);
+    registry.expire(at(17));
+    assert_eq!(revisions(&registry), ["shop@1 a 1"]);
 }
 
 #[test]
-fn a_folder_out_of_reach_freezes_the_book() {
-    let mut book = SpecRegistry::default();
-    judge(&mut book, "a", good("shop", 1), 1);
-    judge(&mut book, "b", good("old", 1), 1);
-    judge(&mut book, "b", good("new", 1), 2);
-    book.present(|_| false, at(3));
-    book.pause("gone".to_owned());
-    book.expire(at(1_000));
-    assert_eq!(revisions(&book), ["new@1 b 2", "old@1 b 1", "shop@1 a 1"]);
-    book.resume(at(1_001));
-    book.present(|_| true, at(1_001));
-    book.expire(at(1_007));
-    assert_eq!(revisions(&book), ["new@1 b 2", "shop@1 a 1"]);
+fn unavailable_folder_pauses_the_registry() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", good("shop", 1), 1);
+    admit(&mut registry, "b", good("old", 1), 1);
+    admit(&mut registry, "b", good("new", 1), 2);
+    registry.present(|_| false, at(3));
+    registry.pause("gone".to_owned());
+    registry.expire(at(1_000));
+    assert_eq!(revisions(&registry), ["new@1 b 2", "old@1 b 1", "shop@1 a 1"]);
+    registry.resume(at(1_001));
+    registry.present(|_| true, at(1_001));
+    registry.expire(at(1_007));
+    assert_eq!(revisions(&registry), ["new@1 b 2", "shop@1 a 1"]);
 }
 
 #[test]
-fn what_counted_before_a_restart_counts_until_it_is_judged() {
-    let mut book = SpecRegistry::default();
-    judge(&mut book, "a", good("shop", 1), 1);
-    let mut book = SpecRegistry::remembering(book.held());
-    assert_eq!(revisions(&book), ["shop@1 a 1"]);
-    judge(&mut book, "a", good("shop", 1), 40);
-    assert_eq!(revisions(&book), ["shop@1 a 1"], "adopted, not accepted anew");
-    judge(&mut book, "a", bad(), 50);
-    assert_eq!(revisions(&book), ["shop@1 a 1"]);
-    judge(&mut book, "a", good("shop", 1), 60);
+fn accepted_revisions_survive_a_restart() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", good("shop", 1), 1);
+    let mut registry = SpecRegistry::remembering(registry.held());
+    assert_eq!(revisions(&registry), ["shop@1 a 1"]);
+    admit(&mut registry, "a", good("shop", 1), 40);
     assert_eq!(
-        revisions(&book),
+        revisions(&registry),
+        ["shop@1 a 1"],
+        "the original acceptance time stays"
+    );
+    admit(&mut registry, "a", bad(), 50);
+    assert_eq!(revisions(&registry), ["shop@1 a 1"]);
+    admit(&mut registry, "a", good("shop", 1), 60);
+    assert_eq!(
+        revisions(&registry),
         ["shop@1 a 60"],
-        "what it removes is stable anew"
+        "the stability period restarts"
     );
 }
 
@@ -196,7 +200,7 @@ enum Event {
     Good(usize, usize, u32),
     Bad(usize),
     Present(Vec<bool>),
-    Freeze,
+    Pause,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -204,11 +208,11 @@ fn event() -> impl Strategy<Value = Event> {
         (0..4_usize, 0..3_usize, 0..3_u32).prop_map(|(file, env, revision)| Event::Good(file, env, revision)),
         (0..4_usize).prop_map(Event::Bad),
         proptest::collection::vec(any::<bool>(), 4).prop_map(Event::Present),
-        Just(Event::Freeze),
+        Just(Event::Pause),
     ]
 }
 
-fn undisputed(all: &BTreeMap<EnvName, Arc<Accepted>>) -> Vec<Accepted> {
+fn without_marks(all: &BTreeMap<EnvName, Arc<Accepted>>) -> Vec<Accepted> {
     all.values()
         .map(|accepted| Accepted {
             has_pending_edit: false,
@@ -222,53 +226,53 @@ const ENVS: [&str; 3] = ["x", "y", "z"];
 
 proptest! {
     #[test]
-    fn no_rejection_and_no_frozen_folder_ever_changes_what_counts(
+    fn rejections_and_pauses_never_change_accepted_specs(
         events in proptest::collection::vec((event(), 0..4_i64), 0..60),
     ) {
-        let mut book = SpecRegistry::default();
+        let mut registry = SpecRegistry::default();
         let mut now = 1;
         for (event, passed) in events {
             now += passed;
-            let before = book.environments.clone();
+            let before = registry.environments.clone();
             match event {
-                Event::Good(file, env, revision) => judge(&mut book, FILES[file], good(ENVS[env], revision), now),
+                Event::Good(file, env, revision) => admit(&mut registry, FILES[file], good(ENVS[env], revision), now),
                 Event::Bad(file) => {
-                    judge(&mut book, FILES[file], bad(), now);
-                    // Only that nothing is removed on the word of what counts.
-                    prop_assert_eq!(undisputed(&book.environments), undisputed(&before));
-                    let held = book.files.get(Path::new(FILES[file])).and_then(|entry| entry.holds.as_ref());
+                    admit(&mut registry, FILES[file], bad(), now);
+                    // Only the mark of a pending edit may change.
+                    prop_assert_eq!(without_marks(&registry.environments), without_marks(&before));
+                    let held = registry.files.get(Path::new(FILES[file])).and_then(|entry| entry.holds.as_ref());
                     prop_assert!(held.is_none_or(|held| held.has_pending_edit));
                 }
-                Event::Present(there) => {
-                    book.resume(at(now));
-                    let is_there = |path: &Path| FILES.iter().zip(&there).any(|(f, t)| *t && Path::new(f) == path);
-                    book.present(is_there, at(now));
-                    book.expire(at(now));
+                Event::Present(existing) => {
+                    registry.resume(at(now));
+                    let exists = |path: &Path| FILES.iter().zip(&existing).any(|(f, t)| *t && Path::new(f) == path);
+                    registry.present(exists, at(now));
+                    registry.expire(at(now));
                 }
-                Event::Freeze => {
-                    book.pause("gone".to_owned());
-                    book.expire(at(now));
-                    prop_assert_eq!(&book.environments, &before);
+                Event::Pause => {
+                    registry.pause("gone".to_owned());
+                    registry.expire(at(now));
+                    prop_assert_eq!(&registry.environments, &before);
                 }
             }
-            // Whoever is in conflict names a file that is there and holds something.
-            for entry in book.files.values() {
+            // A conflict names an existing file.
+            for entry in registry.files.values() {
                 if let FileState::Conflict { holder } = &entry.state
-                    && book.unavailable.is_none()
+                    && registry.unavailable.is_none()
                     && entry.gone_since.is_none()
                 {
                     prop_assert!(entry.diagnostics.iter().any(Diagnostic::is_error));
-                    prop_assert!(book.files.contains_key(holder));
+                    prop_assert!(registry.files.contains_key(holder));
                 }
             }
-            // No two files hold one environment.
-            let mut held: Vec<_> = book.held().into_values().map(|a| a.desired.env).collect();
+            // No two files define the same environment.
+            let mut held: Vec<_> = registry.held().into_values().map(|a| a.desired.env).collect();
             held.sort();
             let all = held.len();
             held.dedup();
             prop_assert_eq!(held.len(), all);
-            for entry in book.files.values().filter_map(|entry| entry.holds.as_ref()) {
-                prop_assert_eq!(book.environments.get(&entry.desired.env), Some(entry));
+            for entry in registry.files.values().filter_map(|entry| entry.holds.as_ref()) {
+                prop_assert_eq!(registry.environments.get(&entry.desired.env), Some(entry));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What lies in the spec folder: the files that count, read again only where they changed.
+//! Scan of the specs folder: lists the spec files, and reads those that changed.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -16,10 +16,10 @@ pub use argus_core::desired::excluded::is_spec_name;
 
 /// Longest spec file that is read.
 pub const MAX_FILE: u64 = 1024 * 1024;
-/// Most spec files that are looked at.
+/// Maximum number of spec files.
 pub const MAX_FILES: usize = 5_000;
 
-/// What is seen of a file before it is read; equal stamps mean equal contents.
+/// Metadata of a file before its read. Equal stamps mean equal contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     dev: u64,
@@ -29,7 +29,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of what was seen.
+    /// Stamp of this metadata.
     pub fn of(meta: &Metadata) -> Self {
         Self {
             dev: meta.dev(),
@@ -40,17 +40,17 @@ impl Stamp {
     }
 }
 
-/// A file's contents with their hash.
+/// Contents of a file with their hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// The bytes.
+    /// Bytes of the file.
     pub bytes: Arc<[u8]>,
     /// SHA-256 of the bytes.
     pub hash: [u8; 32],
 }
 
 impl Text {
-    /// Bytes and their hash.
+    /// Computes the hash of the bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         let hash = Sha256::digest(&bytes).into();
         Self {
@@ -60,31 +60,32 @@ impl Text {
     }
 }
 
-/// What came of reading one file.
+/// Result of the read of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// It was read.
+    /// Complete contents.
     Text(Text),
-    /// It is longer than [`MAX_FILE`]; this many bytes.
+    /// Size in bytes of a file that is longer than [`MAX_FILE`].
     TooLong(u64),
-    /// It is there, and cannot be read.
+    /// Cause why an existing file cannot be read.
     Unreadable(String),
 }
 
-/// One look at the whole folder.
+/// Result of one scan of the whole folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Spec files by their path relative to the folder.
+    /// Spec files by path relative to the folder.
     pub files: BTreeMap<PathBuf, Contents>,
-    /// Folders (the spec folder or below) that were listed, with what they are: a replaced folder is another one.
+    /// Listed folders (the specs folder and its subfolders) with device and inode, which identify a replaced
+    /// folder.
     pub folders: BTreeMap<PathBuf, (u64, u64)>,
-    /// Sub-folders that could not be listed: nothing is known of the files in them.
+    /// Subfolders that could not be listed, so their files are unknown.
     pub unlisted: BTreeMap<PathBuf, String>,
-    /// There are more files than are looked at: a file that is not in `files` may still be there.
+    /// True if there are more files than [`MAX_FILES`], so a file outside `files` may exist.
     pub too_many: bool,
 }
 
-/// Remembers what it read.
+/// Scanner with the results of the last reads.
 #[derive(Debug)]
 pub struct Scanner {
     root: PathBuf,
@@ -92,7 +93,7 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// For the files of `root` and of the folders one level below.
+    /// Creates a scanner for the files of `root` and of the folders one level below.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
@@ -100,10 +101,10 @@ impl Scanner {
         }
     }
 
-    /// Looks. A file for which `again` answers yes is read even where its stamp did not change.
+    /// Scans the folder. A file for which `again` returns true is read even if its stamp is unchanged.
     ///
     /// # Errors
-    /// The spec folder itself is not there or cannot be listed.
+    /// The specs folder itself is missing or cannot be listed.
     pub fn scan(&mut self, again: impl Fn(&Path) -> bool) -> io::Result<Scan> {
         let mut scan = Scan::default();
         let links = Links::below(&self.root);
@@ -124,7 +125,7 @@ impl Scanner {
             }
             match list(&self.root.join(&folder), &folder, &mut found, None, &mut scan) {
                 Ok(()) => {}
-                // It went away between the two lists.
+                // The folder was removed between the two lists.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => drop(scan.unlisted.insert(folder, error.to_string())),
             }
@@ -162,7 +163,7 @@ fn list(
             continue;
         }
         if is_spec_name(&name) {
-            // Enough to know that there are too many.
+            // Enough to detect that there are too many files.
             if files.len() <= MAX_FILES {
                 files.push(relative.join(&name));
             }
@@ -184,7 +185,7 @@ fn read_entry(
     known: Option<&(Stamp, Contents)>,
 ) -> Option<(Stamp, Contents)> {
     let unreadable = |error: &io::Error| {
-        // A link that points nowhere is there and cannot be read; a name that is gone is gone.
+        // A broken symlink exists and cannot be read; a missing name is gone.
         let meta = std::fs::symlink_metadata(path).ok()?;
         Some((Stamp::of(&meta), Contents::Unreadable(error.to_string())))
     };
@@ -216,7 +217,7 @@ fn read_entry(
     }
 }
 
-/// Reads a regular file of at most `limit` bytes; `None` when it is longer. Never waits on a pipe.
+/// Reads a regular file of at most `limit` bytes; `None` if it is longer. Never blocks on a pipe.
 pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_that_count() {
+    fn spec_names_are_recognized() {
         for (name, counts) in [
             ("e2e.yaml", true),
             ("e2e.yml", true),
@@ -259,8 +260,8 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_somebody_else_does_not_show_what_only_the_controller_may_read() {
-        // Only root can make a link in another's name; whoever else runs this sees their own links followed below.
+    fn symlink_of_another_owner_is_not_followed() {
+        // Only root can create a symlink of another owner. Other users of this test are covered by the test below.
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_below_counts_and_two_do_not() {
+    fn files_one_level_below_count_and_deeper_ones_do_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         for folder in ["one", "one/two", ".hidden", "odd.e2e.yaml"] {
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_not_read_and_only_changes_are_read_again() {
+    fn long_file_is_skipped_and_only_changes_are_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let long = File::create(dir.path().join("long.e2e.yaml")).unwrap();
         long.set_len(10 * MAX_FILE).unwrap();
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_files_are_said_not_read() {
+    fn excess_files_are_reported_and_not_read() {
         let dir = tempfile::tempdir().unwrap();
         for n in 0..=MAX_FILES {
             File::create(dir.path().join(format!("{n}.e2e.yaml"))).unwrap();
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_gone_is_an_error_not_an_empty_folder() {
+    fn missing_folder_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Scanner::new(dir.path().join("gone")).scan(|_| false).is_err());
     }

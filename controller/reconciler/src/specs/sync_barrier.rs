@@ -1,72 +1,68 @@
-//! Whether the spec folder was read since somebody asked: what is written before a command counts before it.
+//! Sync barrier: a command takes effect after all spec edits that were made before it.
+//!
+//! A requester increments a counter and waits until a scan that started later has settled.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// A folder that is being written to for longer than this holds nobody up.
+/// Maximum wait. A folder with continuous writes does not block commands longer.
 pub const SYNC_LIMIT: Duration = Duration::from_secs(2);
 
-/// The side of those who ask; cheap to clone.
+/// Requester side of the barrier; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SyncRequester {
     requested: watch::Sender<u64>,
     read: watch::Receiver<u64>,
 }
 
-/// The side of the task that reads the folder; cheap to clone.
+/// Responder side, for the specs task; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SyncResponder {
-    asked: watch::Receiver<u64>,
+    requested: watch::Receiver<u64>,
     read: watch::Sender<u64>,
 }
 
-/// Both sides.
-pub fn sides() -> (SyncRequester, SyncResponder) {
-    let (asked, hears) = watch::channel(0);
-    let (tells, read) = watch::channel(0);
-    let reader = SyncResponder {
-        asked: hears,
-        read: tells,
+/// Creates both sides.
+pub fn channel() -> (SyncRequester, SyncResponder) {
+    let (requested, requests) = watch::channel(0);
+    let (read_sender, read) = watch::channel(0);
+    let responder = SyncResponder {
+        requested: requests,
+        read: read_sender,
     };
-    (
-        SyncRequester {
-            requested: asked,
-            read,
-        },
-        reader,
-    )
+    (SyncRequester { requested, read }, responder)
 }
 
 impl SyncRequester {
-    /// Returns when all that lies in the folder at the call counts, or was refused; at the latest after [`PATIENCE`].
+    /// Waits until all files that exist at the call are accepted or refused, at most [`SYNC_LIMIT`].
     pub async fn wait(&self) {
-        let mut mine = 0;
-        self.requested.send_modify(|asked| {
-            *asked += 1;
-            mine = *asked;
+        let mut own = 0;
+        self.requested.send_modify(|requested| {
+            *requested += 1;
+            own = *requested;
         });
         let mut read = self.read.clone();
-        // Whoever is not told goes on with what is known, as before.
-        drop(tokio::time::timeout(SYNC_LIMIT, read.wait_for(|read| *read >= mine)).await);
+        // On a timeout the command uses the last known specs.
+        drop(tokio::time::timeout(SYNC_LIMIT, read.wait_for(|read| *read >= own)).await);
     }
 }
 
 impl SyncResponder {
-    /// A reading begins; those who asked up to now are served by it.
+    /// Starts a scan, and returns the generation of the requests that it serves.
     pub(super) fn begin(&mut self) -> u64 {
-        *self.asked.borrow_and_update()
+        *self.requested.borrow_and_update()
     }
 
-    /// The reading is done, and nothing in the folder waits to be read again.
-    pub(super) fn settled(&self, begun: u64) {
-        self.read.send_replace(begun);
+    /// Completes a scan after which no file waits for a second read.
+    pub(super) fn settled(&self, generation: u64) {
+        self.read.send_replace(generation);
     }
 
-    /// Somebody asks who has not been served.
-    pub(super) async fn asked(&mut self) {
-        if self.asked.changed().await.is_err() {
-            // Nobody is left who could.
+    /// Waits for an unserved request.
+    pub(super) async fn requested(&mut self) {
+        if self.requested.changed().await.is_err() {
+            // No requester is left.
             std::future::pending::<()>().await;
         }
     }
@@ -77,21 +73,21 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_is_served_by_a_reading_that_began_later() {
-        let (asker, mut reader) = sides();
-        let early = reader.begin();
-        let mut waiting = std::pin::pin!(asker.wait());
+    async fn request_is_served_by_a_later_scan() {
+        let (requester, mut responder) = channel();
+        let early = responder.begin();
+        let mut waiting = std::pin::pin!(requester.wait());
         assert!(futures::poll!(&mut waiting).is_pending());
-        reader.settled(early);
+        responder.settled(early);
         assert!(
             futures::poll!(&mut waiting).is_pending(),
-            "that one had begun before"
+            "that scan started before the request"
         );
-        reader.asked().await;
-        let begun = reader.begin();
-        reader.settled(begun);
+        responder.requested().await;
+        let generation = responder.begin();
+        responder.settled(generation);
         assert!(futures::poll!(&mut waiting).is_ready());
-        // Nobody reads any more: it ends all the same.
-        asker.wait().await;
+        // The responder no longer scans: the wait ends nevertheless.
+        requester.wait().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Signs of life: a task that is asked and does not answer is stuck, whatever it waits for.
+//! Heartbeats: a task that does not reply to a request is stuck, whatever it waits for.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -7,33 +7,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Questions in a row without an answer after which a task is called stuck.
+/// Number of consecutive missed requests after which a task counts as stuck.
 pub const MISSES: u32 = 3;
 
-/// The pulse of one task.
+/// Heartbeat of one task.
 #[derive(Debug, Clone, Default)]
 pub struct Heartbeat(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    asked: Notify,
+    requests: Notify,
     beats: AtomicU64,
 }
 
 impl Heartbeat {
-    /// Says that its task goes on.
+    /// Records a sign of life of the task.
     pub fn beat(&self) {
         self.0.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until somebody asks for a beat. May be dropped and called again.
+    /// Waits for a request. The future is cancel-safe.
     pub async fn requested(&self) {
-        self.0.asked.notified().await;
+        self.0.requests.notified().await;
     }
 
-    /// The task with its pulse: it answers for as long as it lets others have the thread.
+    /// Runs the task, and replies to requests whenever the task yields its thread.
     pub async fn keep<T>(&self, task: impl Future<Output = T>) -> T {
-        let answers = async {
+        let replies = async {
             loop {
                 self.requested().await;
                 self.beat();
@@ -42,84 +42,87 @@ impl Heartbeat {
         tokio::select! {
             biased;
             ended = task => ended,
-            never = answers => never,
+            never = replies => never,
         }
     }
 }
 
-/// All pulses of a process, by the name of the task.
+/// Heartbeats of all tasks, by task name.
 #[derive(Debug, Clone, Default)]
 pub struct Heartbeats(Arc<Mutex<BTreeMap<&'static str, Heartbeat>>>);
 
 impl Heartbeats {
-    /// The pulse of a task; one that is restarted keeps its pulse.
+    /// Returns the heartbeat of a task; a restarted task keeps its heartbeat.
     pub fn of(&self, task: &'static str) -> Heartbeat {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(task).or_default().clone()
     }
 
-    /// A task that has ended is asked no more.
+    /// Drops the heartbeat of an ended task.
     pub fn forget(&self, task: &'static str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 
     fn all(&self) -> Vec<(&'static str, Heartbeat)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|(name, pulse)| (*name, pulse.clone())).collect()
+        all.iter()
+            .map(|(name, heartbeat)| (*name, heartbeat.clone()))
+            .collect()
     }
 }
 
-/// Feels all pulses, again and again. It counts questions and not time: a machine that slept for an hour has missed one.
+/// Detector of stuck tasks. It counts requests and not time, so a machine that slept for an hour has missed only
+/// one.
 #[derive(Debug)]
 pub struct StallCheck {
-    pulses: Heartbeats,
-    known: BTreeMap<&'static str, Known>,
+    heartbeats: Heartbeats,
+    tasks: BTreeMap<&'static str, TaskState>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Known {
+struct TaskState {
     beats: u64,
     misses: u32,
 }
 
 impl StallCheck {
-    /// A doctor who has asked nobody yet.
-    pub fn new(pulses: Heartbeats) -> Self {
+    /// Creates a detector that has sent no requests.
+    pub fn new(heartbeats: Heartbeats) -> Self {
         Self {
-            pulses,
-            known: BTreeMap::new(),
+            heartbeats,
+            tasks: BTreeMap::new(),
         }
     }
 
-    /// Counts the answers to the last question and asks the next one.
-    pub fn ask(&mut self) {
-        let all = self.pulses.all();
-        self.known
-            .retain(|name, _| all.iter().any(|(there, _)| there == name));
-        for (name, pulse) in all {
-            let beats = pulse.0.beats.load(Ordering::Relaxed);
-            let known = self.known.entry(name).or_default();
-            // The first question has no answer to wait for yet.
-            known.misses = if beats == known.beats { known.misses + 1 } else { 0 };
-            known.beats = beats;
-            pulse.0.asked.notify_one();
+    /// Counts the replies to the last requests and sends the next ones.
+    pub fn send_requests(&mut self) {
+        let all = self.heartbeats.all();
+        self.tasks
+            .retain(|name, _| all.iter().any(|(current, _)| current == name));
+        for (name, heartbeat) in all {
+            let beats = heartbeat.0.beats.load(Ordering::Relaxed);
+            let tasks = self.tasks.entry(name).or_default();
+            // The first request has no earlier one to miss.
+            tasks.misses = if beats == tasks.beats { tasks.misses + 1 } else { 0 };
+            tasks.beats = beats;
+            heartbeat.0.requests.notify_one();
         }
     }
 
-    /// How many questions in a row a task has left without an answer.
+    /// Number of consecutive requests that a task missed.
     pub fn misses(&self, task: &str) -> u32 {
-        self.known.get(task).map_or(0, |known| known.misses)
+        self.tasks.get(task).map_or(0, |tasks| tasks.misses)
     }
 
-    /// Whether a task is known and answers.
+    /// Reports whether a task is known and replies.
     pub fn is_fresh(&self, task: &str) -> bool {
-        self.known.get(task).is_some_and(|known| known.misses < MISSES)
+        self.tasks.get(task).is_some_and(|tasks| tasks.misses < MISSES)
     }
 
-    /// The tasks that became stuck with the last question.
+    /// Tasks that became stuck at the last request.
     pub fn newly_stuck(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let stuck = |(_, known): &(&&'static str, &Known)| known.misses == MISSES;
-        self.known.iter().filter(stuck).map(|(name, _)| *name)
+        let stuck = |(_, tasks): &(&&'static str, &TaskState)| tasks.misses == MISSES;
+        self.tasks.iter().filter(stuck).map(|(name, _)| *name)
     }
 }
 
@@ -127,40 +130,40 @@ impl StallCheck {
 mod tests {
     use super::*;
 
-    async fn everybody_runs() {
+    async fn run_all_tasks() {
         for _ in 0..4 {
             tokio::task::yield_now().await;
         }
     }
 
     #[tokio::test]
-    async fn a_task_that_waits_answers_and_one_that_is_stuck_does_not() {
-        let pulses = Heartbeats::default();
-        let mut doctor = StallCheck::new(pulses.clone());
-        let patient = pulses.of("patient");
-        let waits = patient.keep(std::future::pending::<()>());
-        // Its pulse is kept by nobody, as if it never came back from a call that blocks.
-        let _stuck = pulses.of("stuck");
-        let story = async {
+    async fn waiting_task_replies_and_a_stuck_one_does_not() {
+        let heartbeats = Heartbeats::default();
+        let mut detector = StallCheck::new(heartbeats.clone());
+        let waiting_task = heartbeats.of("patient");
+        let waiting = waiting_task.keep(std::future::pending::<()>());
+        // The heartbeat is never answered, as if the task blocked its thread.
+        let _stuck = heartbeats.of("stuck");
+        let script = async {
             let mut became_stuck = Vec::new();
             for _ in 0..MISSES + 2 {
-                doctor.ask();
-                became_stuck.extend(doctor.newly_stuck());
-                everybody_runs().await;
+                detector.send_requests();
+                became_stuck.extend(detector.newly_stuck());
+                run_all_tasks().await;
             }
-            assert!(doctor.is_fresh("patient") && !doctor.is_fresh("stuck"));
-            assert_eq!(became_stuck, ["stuck"], "it is said once");
-            assert!(!doctor.is_fresh("unknown"), "who was never asked is not fresh");
-            pulses.of("stuck").beat();
-            doctor.ask();
-            assert!(doctor.is_fresh("stuck"), "a sign of life is enough");
-            pulses.forget("stuck");
-            doctor.ask();
-            assert_eq!(doctor.misses("stuck"), 0);
+            assert!(detector.is_fresh("patient") && !detector.is_fresh("stuck"));
+            assert_eq!(became_stuck, ["stuck"], "it is reported once");
+            assert!(!detector.is_fresh("unknown"), "an unknown task is not fresh");
+            heartbeats.of("stuck").beat();
+            detector.send_requests();
+            assert!(detector.is_fresh("stuck"), "one beat is enough");
+            heartbeats.forget("stuck");
+            detector.send_requests();
+            assert_eq!(detector.misses("stuck"), 0);
         };
         tokio::select! {
-            () = waits => unreachable!("it waits for ever"),
-            () = story => {}
+            () = waiting => unreachable!("it waits forever"),
+            () = script => {}
         }
     }
 }

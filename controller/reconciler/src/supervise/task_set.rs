@@ -1,23 +1,23 @@
-//! One-time jobs that run beside their owner, each with a label that comes back with its end.
+//! Set of concurrent one-time jobs, each with a label that is returned with its result.
 
 use std::collections::HashMap;
 use std::future::Future;
 
 use tokio::task::{AbortHandle, Id, JoinSet};
 
-/// Jobs in flight; dropping the crew abandons them all.
+/// Jobs in flight; a drop aborts them all.
 #[derive(Debug)]
 pub struct TaskSet<L, T> {
     jobs: JoinSet<T>,
     labels: HashMap<Id, (L, AbortHandle)>,
 }
 
-/// A job that ended without a result.
+/// Reason why a job ended without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskFailure {
-    /// It panicked, with this message.
+    /// Message of a panic.
     Panicked(String),
-    /// It was abandoned.
+    /// The job was aborted.
     Aborted,
 }
 
@@ -37,7 +37,7 @@ impl<L, T: Send + 'static> TaskSet<L, T> {
         self.labels.insert(handle.id(), (label, handle));
     }
 
-    /// The next job that ends; waits for ever while there is none. May be dropped and called again at any time.
+    /// Returns the next result; waits forever while there are no jobs. The future is cancel-safe.
     pub async fn next_ended(&mut self) -> (L, Result<T, TaskFailure>) {
         loop {
             let (id, result) = match self.jobs.join_next_with_id().await {
@@ -48,31 +48,31 @@ impl<L, T: Send + 'static> TaskSet<L, T> {
             let Some((label, _)) = self.labels.remove(&id) else {
                 continue;
             };
-            return (label, result.map_err(lost));
+            return (label, result.map_err(failure_of));
         }
     }
 
-    /// Abandons the jobs whose label answers yes; their ends are reported like all others.
-    pub fn abort(&self, which: impl Fn(&L) -> bool) {
+    /// Aborts the jobs whose label matches; their ends are returned like all others.
+    pub fn abort(&self, matches: impl Fn(&L) -> bool) {
         for (label, handle) in self.labels.values() {
-            if which(label) {
+            if matches(label) {
                 handle.abort();
             }
         }
     }
 
-    /// How many jobs have not been reported as ended.
+    /// Number of jobs whose end was not returned yet.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// No job is in flight.
+    /// Reports whether no job is in flight.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 }
 
-fn lost(error: tokio::task::JoinError) -> TaskFailure {
+fn failure_of(error: tokio::task::JoinError) -> TaskFailure {
     match error.try_into_panic() {
         Ok(payload) => TaskFailure::Panicked(super::panic_message(payload.as_ref())),
         Err(_) => TaskFailure::Aborted,
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_end_comes_back_with_its_label() {
+    async fn every_end_is_returned_with_its_label() {
         let mut tasks: TaskSet<&str, u32> = TaskSet::default();
         tasks.start("good", async { 7 });
         assert_eq!(tasks.next_ended().await, ("good", Ok(7)));

@@ -1,4 +1,4 @@
-//! Asks all tasks for signs of life, and keeps a watchdog fed for as long as the loop that matters answers.
+//! Watchdog: requests heartbeats of all tasks, and feeds an external watchdog while the reconcile loop replies.
 
 use std::time::Duration;
 
@@ -6,31 +6,32 @@ use tokio_util::sync::CancellationToken;
 
 use super::heartbeat::{Heartbeats, StallCheck};
 
-/// The task without which nothing is reconciled.
+/// Name of the reconcile loop's heartbeat.
 pub const LOOP: &str = "reconcile loop";
-/// How often tasks are asked.
+/// Interval of the requests.
 pub const EVERY: Duration = Duration::from_secs(5);
-/// Questions without an answer after which the whole is given up, so that whoever started it starts it again.
+/// Number of consecutive missed requests of the loop after which the process ends, so that its service manager
+/// restarts it.
 pub const GIVEN_UP: u32 = 12;
 
-/// Asks until it is stopped, or until the loop has been stuck for too long; that is the end of the process.
+/// Runs until `stop` is cancelled, or until the loop is stuck for too long, which ends the process.
 ///
-/// `feed` is called after each question at which the loop was fresh.
-pub async fn run(pulses: Heartbeats, every: Duration, feed: impl Fn() + Send, stop: CancellationToken) {
-    let mut doctor = StallCheck::new(pulses);
+/// `feed` is called after each request while the loop replies.
+pub async fn run(heartbeats: Heartbeats, every: Duration, feed: impl Fn() + Send, stop: CancellationToken) {
+    let mut detector = StallCheck::new(heartbeats);
     while stop
         .run_until_cancelled(tokio::time::sleep(every))
         .await
         .is_some()
     {
-        doctor.ask();
-        for task in doctor.newly_stuck() {
-            tracing::error!(task, "task is stuck: it does not answer");
+        detector.send_requests();
+        for task in detector.newly_stuck() {
+            tracing::error!(task, "task is stuck: no heartbeat");
         }
-        if doctor.is_fresh(LOOP) {
+        if detector.is_fresh(LOOP) {
             feed();
-        } else if doctor.misses(LOOP) >= GIVEN_UP {
-            tracing::error!(task = LOOP, "nothing is reconciled any more, the process ends");
+        } else if detector.misses(LOOP) >= GIVEN_UP {
+            tracing::error!(task = LOOP, "reconcile loop is stuck, the process ends");
             return;
         }
     }
@@ -48,26 +49,26 @@ mod tests {
     use crate::supervise::heartbeat::MISSES;
     use crate::supervise::{Importance, Supervisor};
 
-    /// A supervisor with a watchdog and a loop that answers only the first questions; how often it was fed, and the end.
-    async fn life(answers: u32, stopped_after: Option<Duration>) -> (u32, Result<(), &'static str>) {
+    /// Runs a watchdog with a loop that answers only the first requests. Returns the number of feeds, and the end.
+    async fn run_watchdog(replies: u32, stopped_after: Option<Duration>) -> (u32, Result<(), &'static str>) {
         let (stop, fed) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
         let supervisor = Supervisor::new(Clock::virtual_from(Timestamp(0)), stop.clone());
-        let pulse = supervisor.pulses().of(LOOP);
+        let heartbeat = supervisor.pulses().of(LOOP);
         supervisor.spawn_once("loop", Importance::Critical, async move {
-            for _ in 0..answers {
-                pulse.requested().await;
-                pulse.beat();
+            for _ in 0..replies {
+                heartbeat.requested().await;
+                heartbeat.beat();
             }
             std::future::pending::<()>().await;
         });
-        let meals = fed.clone();
-        let give = move || {
-            meals.fetch_add(1, Ordering::SeqCst);
+        let count = fed.clone();
+        let feed = move || {
+            count.fetch_add(1, Ordering::SeqCst);
         };
         supervisor.spawn_once(
             "watchdog",
             Importance::Critical,
-            run(supervisor.pulses().clone(), EVERY, give, stop.clone()),
+            run(supervisor.pulses().clone(), EVERY, feed, stop.clone()),
         );
         if let Some(after) = stopped_after {
             supervisor.spawn_once("end", Importance::Useful, async move {
@@ -80,16 +81,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_watchdog_is_fed_while_the_loop_goes_round() {
+    async fn watchdog_is_fed_while_the_loop_runs() {
         let hour = Duration::from_secs(3601);
-        assert_eq!(life(u32::MAX, Some(hour)).await, (720, Ok(())));
+        assert_eq!(run_watchdog(u32::MAX, Some(hour)).await, (720, Ok(())));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stuck_loop_starves_the_watchdog_and_ends_the_process() {
-        let (fed, end) = life(10, None).await;
+    async fn stuck_loop_starves_the_watchdog_and_ends_the_process() {
+        let (fed, end) = run_watchdog(10, None).await;
         assert_eq!(end, Err("watchdog"));
-        // The answer to a question is counted at the next one; then come those that are forgiven.
+        // A reply is counted at the next request; then the tolerated misses follow.
         assert_eq!(fed, 11 + MISSES - 1);
     }
 }

@@ -1,11 +1,11 @@
-//! How often something may be started again within a span of time.
+//! Restart budget: a limited number of restarts within a time span.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
 
-/// A budget of restarts that refills as time passes.
+/// Budget of restarts that refills as time passes.
 #[derive(Debug, Clone)]
 pub struct Window {
     allowed: usize,
@@ -14,7 +14,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// At most `allowed` restarts within any `span`.
+    /// Permits `allowed` restarts within any `span`.
     pub fn new(allowed: usize, span: Duration) -> Self {
         Self {
             allowed,
@@ -23,7 +23,7 @@ impl Window {
         }
     }
 
-    /// Takes one restart; `None` when the budget is spent, else how many are within the span, this one included.
+    /// Takes one restart. Returns the number within the span with this one, or `None` if the budget is spent.
     pub fn take(&mut self, now: Timestamp) -> Option<usize> {
         while self
             .restarts
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budget_is_spent_and_refills() {
+    fn budget_is_spent_and_refills() {
         let mut window = Window::new(2, Duration::from_secs(10));
         assert_eq!(window.take(Timestamp(0)), Some(1));
         assert_eq!(window.take(Timestamp(4_000)), Some(2));

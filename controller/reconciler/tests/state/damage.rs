@@ -1,4 +1,4 @@
-//! Ways in which a state directory can be spoilt.
+//! Kinds of damage of a state directory.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,7 +7,7 @@ use std::path::Path;
 use argus_reconciler::journal::checksum::with_checksum;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// What is done to it, and in words.
+/// Description and function of a damage.
 pub(crate) type Damage = (String, Box<dyn Fn(&Path)>);
 
 const FILES: [&str; 8] = [
@@ -28,7 +28,7 @@ const FOLDERS: [&str; 5] = [
     "incidents",
 ];
 
-/// All of them.
+/// Returns all kinds of damage.
 pub(crate) fn all() -> Vec<Damage> {
     let mut all: Vec<Damage> = Vec::new();
     let mut add = |name: String, damage: Box<dyn Fn(&Path)>| all.push((name, damage));

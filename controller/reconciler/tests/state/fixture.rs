@@ -1,4 +1,4 @@
-//! Controllers on an engine in memory, in virtual time: started, waited for, killed.
+//! Controllers on an engine in memory, in virtual time.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,7 +13,7 @@ use argus_crds::incident::Incident;
 use argus_reconciler::clock::Clock;
 use argus_reconciler::{Controller, Deadlines, EnvFiles, Handle, Options, Running, Snapshot, StatusView};
 
-/// Virtual time costs nothing; the disk may be slow.
+/// Virtual time is free, but the disk may be slow.
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub(crate) const SHOP: &str = "version: '1.0'\nproject:\n  name: shop\nservices:\n  - name: api\n    image: app:1\n    \
@@ -21,7 +21,7 @@ pub(crate) const SHOP: &str = "version: '1.0'\nproject:\n  name: shop\nservices:
 const MAIL: &str = "version: '1.0'\nproject:\n  name: mail\nservices:\n  - name: smtp\n    image: app:1\n    \
                     container:\n      name: mail-smtp\n";
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     dir: tempfile::TempDir,
     clock: Clock,
     faults: FaultProfile,
@@ -53,18 +53,18 @@ pub(crate) fn env(name: &str) -> EnvName {
     EnvName::new(name).unwrap()
 }
 
-impl Stage {
-    /// Two environments in two files. Must be called in a runtime whose time stands still.
+impl Fixture {
+    /// Writes two environments in two files. Must be called in a runtime with paused time.
     pub(crate) fn new(faults: FaultProfile) -> Self {
-        let stage = Self {
+        let fixture = Self {
             dir: tempfile::tempdir().unwrap(),
             clock: Clock::virtual_from(Timestamp(1_763_000_000_000)),
             faults,
         };
-        std::fs::create_dir(stage.dir.path().join("specs")).unwrap();
-        stage.write("shop", SHOP);
-        stage.write("mail", MAIL);
-        stage
+        std::fs::create_dir(fixture.dir.path().join("specs")).unwrap();
+        fixture.write("shop", SHOP);
+        fixture.write("mail", MAIL);
+        fixture
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
@@ -83,7 +83,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// An engine with the image, and somebody on the port that is wanted.
+    /// Creates an engine with the image, whose requested port is taken.
     pub(crate) fn fresh(&self) -> Engine {
         let mut engine = Engine::new(7, self.faults);
         engine.model.has_image("app:1");
@@ -127,7 +127,7 @@ impl Stage {
 }
 
 impl Run {
-    /// Both environments are as they shall be, and what came before is settled.
+    /// Waits until both environments are settled and the recovery is complete.
     pub(crate) async fn settled(&self) -> Arc<Snapshot> {
         self.until("settled", |snapshot| {
             let settled = |name| {
@@ -155,24 +155,24 @@ impl Run {
         )
     }
 
-    /// Lets virtual time go on.
+    /// Advances the virtual time.
     pub(crate) async fn pause(&self, seconds: u64) {
         tokio::time::advance(Duration::from_secs(seconds)).await;
-        let begun = self.sim.with(|_, now| now);
-        let later = begun + Duration::from_secs(seconds);
-        // In steps, so that whoever wakes has its turn.
+        let start = self.sim.with(|_, now| now);
+        let later = start + Duration::from_secs(seconds);
+        // In steps, so that the tasks run in between.
         while self.sim.with(|_, now| now) < later {
             tokio::time::advance(Duration::from_millis(250)).await;
             tokio::task::spawn_blocking(|| ()).await.unwrap();
         }
     }
 
-    /// A copy of the engine as it is.
+    /// Copies the current engine.
     pub(crate) fn engine(&self) -> Engine {
         self.sim.with(|engine, _| engine.clone())
     }
 
-    /// Somebody removes a container.
+    /// Removes a container, as a person would.
     pub(crate) fn lose(&self, name: &str) {
         self.sim.with(|engine, now| {
             let id = engine
@@ -190,7 +190,7 @@ impl Run {
     }
 }
 
-/// Copies a folder with all that is in it; links stay links.
+/// Copies a folder recursively.
 pub(crate) fn copied(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -204,7 +204,7 @@ pub(crate) fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What lies in the folder of incidents, each as it says.
+/// Reads the incident files.
 pub(crate) fn incidents(state: &Path) -> Vec<Incident> {
     let entries = std::fs::read_dir(state.join("incidents")).into_iter().flatten();
     let files = entries.map(|entry| entry.unwrap().path());
