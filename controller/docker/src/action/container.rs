@@ -46,7 +46,7 @@ pub(super) async fn create(
                 shared.owned_ids.learn(&id);
                 shared
                     .in_flight
-                    .made(Object::Container(Arc::new(made(&id, name, spec, shared))));
+                    .on_created(Object::Container(Arc::new(made(&id, name, spec, shared))));
                 Ok(Done::Container(id))
             }
             Err(bad) => Err(ActionError::Unknown(bad.to_string())),
@@ -162,7 +162,7 @@ fn packed(file: &File) -> std::io::Result<Vec<u8>> {
 pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
-    let _hold = shared.in_flight.hold(id);
+    let _hold = shared.in_flight.start(id);
     let call = client.start_container(id.as_str(), None);
     match call::raw(Op::StartContainer, WRITE, call).await {
         Ok(()) => Ok(Done::Ok),
@@ -188,7 +188,7 @@ pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> 
         other => other?,
     }
     let client = shared.connection.client()?;
-    let _hold = shared.in_flight.hold(id);
+    let _hold = shared.in_flight.start(id);
     let seconds = i32::try_from(create::whole_seconds(grace)).unwrap_or(i32::MAX);
     let options = StopContainerOptionsBuilder::default().t(seconds).build();
     let stopping = shared.own_stops.begin(id, grace, (shared.now)());
@@ -212,7 +212,7 @@ pub(crate) async fn pause(shared: &Shared, id: &ContainerId) -> Result<Done, Act
 pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
-    let _hold = shared.in_flight.hold(id);
+    let _hold = shared.in_flight.start(id);
     match call::raw(Op::UnpauseContainer, WRITE, client.unpause_container(id.as_str())).await {
         Ok(()) => Ok(Done::Ok),
         Err(refusal) if refusal.text().contains("is not paused") => Ok(Done::Ok),
@@ -267,7 +267,7 @@ pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, Ac
         .force(true)
         .v(true)
         .build();
-    let _hold = shared.in_flight.hold(id);
+    let _hold = shared.in_flight.start(id);
     let stopping = shared.own_stops.begin(id, REMOVE, (shared.now)());
     let call = client.remove_container(id.as_str(), Some(options));
     let came = call::raw(Op::RemoveContainer, REMOVE, call).await;

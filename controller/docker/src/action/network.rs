@@ -39,7 +39,7 @@ pub(super) async fn create(
                     labels: labels.clone(),
                     created_at: (shared.now)(),
                 };
-                shared.in_flight.made(Object::Network(Arc::new(network)));
+                shared.in_flight.on_created(Object::Network(Arc::new(network)));
                 Ok(Done::Network(id))
             }
             Err(bad) => Err(ActionError::Unknown(bad.to_string())),
