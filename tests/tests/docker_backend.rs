@@ -486,7 +486,7 @@ fn what_is_not_ours_is_never_touched() {
         };
         assert_eq!(
             holder(&taken),
-            format!("`plain` ({}): a container that Argus did not make", &plain[..12])
+            format!("`plain` ({}): a container that Argus did not create", &plain[..12])
         );
         let taken = executor.create("argus-foreign-a", spec("other", "a")).await;
         assert!(

@@ -1,4 +1,4 @@
-//! The build context: which files of a folder are sent, in which order, and as what.
+//! The build context: the selection, the order and the tar headers of the files that are sent to the engine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,13 @@ use sha2::{Digest, Sha256};
 
 use super::dockerignore::DockerIgnore;
 
-/// More entries than any sensible context has; a context of `/` ends here and not with a full disk.
+/// Maximum number of entries. It stops a context such as `/` early.
 const MOST_ENTRIES: usize = 200_000;
 
-/// The name under which a Dockerfile from outside the context is sent.
+/// Name in the tar of a Dockerfile that lies outside the context.
 const OUTSIDE: &str = ".argus.dockerfile";
 
-/// One thing in a context.
+/// One entry of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     Folder,
@@ -26,13 +26,13 @@ enum Entry {
         source: PathBuf,
         executable: bool,
     },
-    /// Kept as a link, never followed: the engine resolves it inside the context.
+    /// A symbolic link. It is sent as a link and never followed; the engine resolves it inside the context.
     Link {
         target: PathBuf,
     },
 }
 
-/// A context that was looked through.
+/// The entries of a build context.
 #[derive(Debug)]
 pub(super) struct Context {
     entries: BTreeMap<PathBuf, Entry>,
@@ -41,7 +41,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Looks through a folder. `dockerfile` is relative to it, or absolute when it lies outside.
+    /// Reads the entries of a folder. `dockerfile` is relative to the folder, or absolute when it lies outside.
     pub(super) fn open(root: &Path, dockerfile: &str) -> io::Result<Self> {
         let ignored = match fs::read_to_string(root.join(".dockerignore")) {
             Ok(text) => DockerIgnore::read(&text),
@@ -51,7 +51,7 @@ impl Context {
         let mut entries = BTreeMap::new();
         walk(root, Path::new(""), &ignored, &mut entries)?;
         let (inside, source) = locate(root, dockerfile)?;
-        // What the build cannot do without is sent even where it is ignored.
+        // The Dockerfile and `.dockerignore` are required by the build, so they are sent even if they are ignored.
         let file = Entry::File {
             source,
             executable: false,
@@ -70,7 +70,7 @@ impl Context {
         })
     }
 
-    /// Writes the context as a tar: the same bytes for the same contents, whoever owns the files.
+    /// Writes the context as a tar. Equal contents give equal bytes; owners and times of the files do not matter.
     pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
         let mut tar = tar::Builder::new(to);
         for (path, entry) in &self.entries {
@@ -96,7 +96,7 @@ impl Context {
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(if *executable { 0o755 } else { 0o644 });
                     header.set_size(size);
-                    // A file that grows while it is read must not spoil what follows it.
+                    // A file that changes its size while it is read must not corrupt the entries after it.
                     let padded = file.take(size).chain(io::repeat(0)).take(size);
                     tar.append_data(&mut header, path, padded)?;
                 }
@@ -106,7 +106,7 @@ impl Context {
     }
 }
 
-/// Hash of everything a build depends on: Dockerfile, context, arguments. A new digest is a new build.
+/// Hash of all inputs of a build: Dockerfile, context and arguments. A new digest requires a new build.
 pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>) -> io::Result<Hash> {
     struct Hasher(Sha256);
     impl Write for Hasher {
@@ -177,12 +177,12 @@ fn walk(
                 },
             );
         }
-        // Sockets, pipes and devices have no content to send.
+        // Sockets, pipes and devices have no content and are skipped.
     }
     Ok(())
 }
 
-/// Where the Dockerfile lies and what it is called inside the context. A link may not lead out of the context.
+/// Finds the Dockerfile: its name inside the tar and its real path. A link must not lead out of the context.
 fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, PathBuf)> {
     let refused = |why: &str| {
         io::Error::new(
@@ -213,7 +213,7 @@ fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, PathBuf)> {
             .map_err(|_| refused("has no UTF-8 name"))?;
         return Ok((inside, real));
     }
-    // Only one that is named outright may lie outside: not by `..`, and not through a link.
+    // A Dockerfile outside the context must be named by its absolute path, without `..` and not through a link.
     if written.is_relative() || fs::symlink_metadata(written)?.file_type().is_symlink() {
         return Err(refused("leads out of the build context"));
     }

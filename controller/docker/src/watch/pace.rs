@@ -1,7 +1,11 @@
-//! Interval of the periodic lists, adapted to their cost.
+//! Times between the lists of a session. The interval of the periodic lists grows with their cost.
 
 use std::time::Duration;
 
+/// Minimum time between a list and a requested one.
+pub(super) const SPACING: Duration = Duration::from_millis(50);
+/// Delay of the next list after a list that failed while the engine responds to pings.
+pub(super) const LIST_AGAIN: Duration = Duration::from_secs(1);
 /// Interval of lists that take at most [`CHEAP_LIST_MS`].
 const LIST_EVERY: Duration = Duration::from_secs(10);
 /// Maximum interval.

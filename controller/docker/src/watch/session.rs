@@ -19,27 +19,20 @@ use tokio::time::{Interval, Sleep, sleep};
 use super::delay_queue::DelayQueue;
 use super::events::{self, EventEffect, Events};
 use super::last_seen::{InspectNeed, LastSeen};
-use super::pace::interval;
+use super::pace::{LIST_AGAIN, SPACING, interval};
 use super::queries::{self, Listing};
 use super::stall_detector::StallDetector;
-use crate::in_flight::Updates;
 use crate::memory_peaks;
 use crate::work_queue::WorkQueue;
 use crate::{Shared, call};
 
 /// Maximum number of parallel inspects. More gain nothing, and older engines do not handle them well.
 const PARALLEL_INSPECTS: usize = 4;
-/// Minimum time between a list and a requested one.
-const SPACING: Duration = Duration::from_millis(50);
-/// Delay of the next list after a list that failed while the engine responds to pings.
-const LIST_AGAIN: Duration = Duration::from_secs(1);
 /// Number of failures of list or ping, without a complete list in between, that end the session.
 const FAILURES: u32 = 3;
-
 /// Delay of an inspect after a creation. The event may arrive before the response of the call that created the object,
 /// and that call reports the object.
 const CALLS_REPORT: Duration = Duration::from_millis(100);
-
 /// Delay of an inspect after a call of this backend. The response and the last event of a call arrive at about the same
 /// time, and one inspect should show the effect of both.
 const LAST_EVENT: Duration = Duration::from_millis(5);
@@ -67,7 +60,7 @@ pub(super) struct Session {
     client: bollard::Docker,
     events: Events,
     work_queue: WorkQueue,
-    inspects: FuturesUnordered<BoxFuture<'static, InspectResult>>,
+    inspects: FuturesUnordered<BoxFuture<'static, (ObjectId, Inspected)>>,
     backoffs: FuturesUnordered<BoxFuture<'static, ObjectId>>,
     delays: DelayQueue,
     samples: Interval,
@@ -79,12 +72,15 @@ pub(super) struct Session {
     stall_detector: StallDetector,
 }
 
-type InspectResult = (ObjectId, Result<Option<Object>, ActionError>);
+/// Watch events that the consumer has not taken yet.
+type Queue = VecDeque<WatchEvent>;
+/// Result of an inspect: the object, or `None` when it is gone or not ours.
+type Inspected = Result<Option<Object>, ActionError>;
 
 /// Reason for a wake-up of the session.
 enum Wake {
     Event(Option<Result<EventMessage, Error>>),
-    Inspected(ObjectId, Result<Option<Object>, ActionError>),
+    Inspected(ObjectId, Inspected),
     BackoffOver(ObjectId),
     DelayOver(ObjectId),
     CallsUpdated,
@@ -102,8 +98,8 @@ impl Session {
     pub(super) async fn open(
         shared: &Arc<Shared>,
         must_list: bool,
-        last_seen: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
+        known: &mut LastSeen,
+        queue: &mut Queue,
     ) -> Result<Self, SessionError> {
         let client = shared
             .connection
@@ -136,7 +132,7 @@ impl Session {
             // The event stream is polled first, so that the subscription is sent before the ping.
             tokio::select! {
                 biased;
-                event = session.events.next() => session.on_event(event, last_seen, queue)?,
+                event = session.events.next() => session.on_event(event, known, queue)?,
                 result = &mut test => return match result {
                     Ok(()) => Ok(session),
                     Err(error) => Err(SessionError(error.to_string())),
@@ -148,28 +144,25 @@ impl Session {
     /// Waits for the next wake-up and handles it.
     pub(super) async fn next_wake(
         &mut self,
-        last_seen: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
+        known: &mut LastSeen,
+        queue: &mut Queue,
     ) -> Result<(), SessionError> {
         let in_flight = &self.shared.in_flight;
         let has_call = |id: &ObjectId| matches!(id, ObjectId::Container(id) if in_flight.contains(id));
         while let Some(id) = self.work_queue.next(PARALLEL_INSPECTS, has_call) {
-            self.inspects.push(Box::pin(queries::inspect(
-                self.client.clone(),
-                self.shared.clone(),
-                id,
-            )));
+            let inspect = queries::inspect(self.client.clone(), self.shared.clone(), id);
+            self.inspects.push(Box::pin(inspect));
         }
         if matches!(self.list_state, ListState::Announced) {
             let list = Box::pin(queries::list(self.client.clone()));
             self.list_state = ListState::Listing((self.shared.now)(), list);
         }
         match self.next().await {
-            Wake::Event(event) => self.on_event(event, last_seen, queue)?,
-            Wake::Inspected(id, result) => self.on_inspected(&id, result, last_seen, queue),
+            Wake::Event(event) => self.on_event(event, known, queue)?,
+            Wake::Inspected(id, result) => self.on_inspected(&id, result, known, queue),
             Wake::BackoffOver(id) => self.work_queue.backoff_over(&id),
             Wake::DelayOver(id) => self.work_queue.mark(id),
-            Wake::CallsUpdated => self.on_calls_updated(last_seen, queue),
+            Wake::CallsUpdated => self.on_calls_updated(known, queue),
             Wake::SampleDue => self.shared.peaks.sample(),
             Wake::RelistRequested => self.schedule_list(self.list_delay()),
             Wake::ListDue => {
@@ -178,7 +171,7 @@ impl Session {
                 queue.push_back(WatchEvent::Init);
             }
             Wake::Listed(since, Ok(listing)) => {
-                self.on_listed(listing, last_seen, queue);
+                self.on_listed(listing, known, queue);
                 let now = (self.shared.now)();
                 self.listed_at = Some(now);
                 self.schedule_list(interval(now.since(since)));
@@ -229,33 +222,33 @@ impl Session {
     fn on_event(
         &mut self,
         event: Option<Result<EventMessage, Error>>,
-        last_seen: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
+        known: &mut LastSeen,
+        queue: &mut Queue,
     ) -> Result<(), SessionError> {
         let event = match event {
             Some(Ok(event)) => event,
             Some(Err(error)) => return Err(SessionError(crate::error::transport(&error).to_string())),
             None => return Err(SessionError("the event stream ended".to_owned())),
         };
-        self.on_calls_updated(last_seen, queue);
+        self.on_calls_updated(known, queue);
         self.stall_detector.on_event();
         for effect in events::effects(&event) {
             match effect {
-                EventEffect::Created(id) if last_seen.contains(&id) => {}
+                EventEffect::Created(id) if known.contains(&id) => {}
                 EventEffect::Created(id) => self.delays.insert(id, CALLS_REPORT),
                 EventEffect::Changed(id) => self.on_changed(id),
-                EventEffect::ChangedIfKnown(id) if last_seen.container(&id).is_some() => {
+                EventEffect::ChangedIfKnown(id) if known.container(&id).is_some() => {
                     self.on_changed(ObjectId::Container(id));
                 }
                 EventEffect::ChangedIfKnown(_) => {}
                 EventEffect::Stopped(id, at) => {
-                    if !last_seen.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
+                    if !known.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
                         queue.push_back(WatchEvent::Stopped(id, at));
                     }
                 }
                 EventEffect::OutOfMemory(id, at) => {
                     self.shared.peaks.sample_one(&id);
-                    if !last_seen.ran_since(&id, at) {
+                    if !known.ran_since(&id, at) {
                         queue.push_back(WatchEvent::OutOfMemory(id, at));
                     }
                 }
@@ -279,36 +272,30 @@ impl Session {
     }
 
     /// Reports the objects that calls of this backend created, and schedules inspects of those whose calls ended.
-    fn on_calls_updated(&mut self, last_seen: &mut LastSeen, queue: &mut VecDeque<WatchEvent>) {
-        let Updates { released, created } = self.shared.in_flight.take_updates();
-        for object in created {
+    fn on_calls_updated(&mut self, known: &mut LastSeen, queue: &mut Queue) {
+        let updates = self.shared.in_flight.take_updates();
+        for object in updates.created {
             let id = object.id();
-            if !last_seen.contains(&id) {
-                last_seen.on_created(&object);
+            if !known.contains(&id) {
+                known.on_created(&object);
                 self.delays.remove(&id);
                 self.inspected.insert(id);
                 queue.push_back(WatchEvent::Apply(object));
             }
         }
-        for id in released {
+        for id in updates.released {
             let id = ObjectId::Container(id);
             self.stall_detector.on_call_ended(&id, (self.shared.now)());
             self.delays.insert(id, LAST_EVENT);
         }
     }
 
-    fn on_inspected(
-        &mut self,
-        id: &ObjectId,
-        result: Result<Option<Object>, ActionError>,
-        last_seen: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
-    ) {
+    fn on_inspected(&mut self, id: &ObjectId, result: Inspected, known: &mut LastSeen, queue: &mut Queue) {
         match result {
             Ok(Some(object)) => {
                 self.work_queue.done(id);
                 self.inspected.insert(id.clone());
-                last_seen.on_applied(&object);
+                known.on_applied(&object);
                 if let Object::Container(container) = &object
                     && self.stall_detector.on_inspected(container, (self.shared.now)())
                 {
@@ -322,7 +309,7 @@ impl Session {
                 if let ObjectId::Container(id) = id {
                     self.shared.peaks.forget(id);
                 }
-                if last_seen.on_deleted(id) {
+                if known.on_deleted(id) {
                     queue.push_back(WatchEvent::Delete(id.clone()));
                 }
             }
@@ -338,7 +325,7 @@ impl Session {
         }
     }
 
-    fn on_listed(&mut self, listing: Listing, last_seen: &mut LastSeen, queue: &mut VecDeque<WatchEvent>) {
+    fn on_listed(&mut self, listing: Listing, known: &mut LastSeen, queue: &mut Queue) {
         self.failures = 0;
         if self.stall_detector.is_stalled((self.shared.now)()) {
             self.subscribe_again(queue);
@@ -349,7 +336,7 @@ impl Session {
             if self.inspected.contains(&id) || self.shared.owned_ids.labels_inherited(&listed.container.id) {
                 continue;
             }
-            let (container, need) = last_seen.on_listed(listed);
+            let (container, need) = known.on_listed(listed);
             if need != InspectNeed::None {
                 if !self.work_queue.contains(&id) {
                     self.stall_detector.expect_event(container.id.clone());
@@ -370,13 +357,13 @@ impl Session {
         for object in networks.chain(volumes) {
             let id = object.id();
             if !self.inspected.contains(&id) {
-                last_seen.on_applied(&object);
+                known.on_applied(&object);
                 queue.push_back(WatchEvent::Apply(object));
                 reported.insert(id);
             }
         }
-        last_seen.retain(|id| reported.contains(id) || self.inspected.contains(id));
-        queue.extend(last_seen.take_retagged());
+        known.retain(|id| reported.contains(id) || self.inspected.contains(id));
+        queue.extend(known.take_retagged());
         queue.push_back(WatchEvent::InitDone);
     }
 
@@ -392,7 +379,7 @@ impl Session {
     }
 
     /// Replaces a stalled event stream by a new subscription.
-    fn subscribe_again(&mut self, queue: &mut VecDeque<WatchEvent>) {
+    fn subscribe_again(&mut self, queue: &mut Queue) {
         tracing::warn!("the engine's event stream is stalled: subscribing again");
         let now = (self.shared.now)();
         self.events = events::subscribe(&self.client, now);
